@@ -1,0 +1,204 @@
+package checks
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// maxStacks bounds the lists of stacks in a verdict.
+const maxStacks = 20
+
+// census is how much stood on every stack at every snapshot, from one source.
+type census struct {
+	probe, source, unit string
+	// fallback is set where some snapshots have a text dump, but not all.
+	fallback bool
+	shots    []leak.Snapshot
+	stacks   map[string]leak.Stack
+	modules  []leak.Module
+	// states are the wait states that were seen.
+	states map[string]bool
+	// counts is keyed by the snapshots' addresses, idle included, then by stack.
+	counts map[*leak.Snapshot]map[string]float64
+}
+
+// census counts the groups of probe: text dumps if every snapshot has one, else pprof profiles for
+// all, never a mixture. A snapshot without groups, or a group without its stack, is an error.
+func (e evidence) census(probe string) (*census, error) {
+	c := &census{
+		probe: probe, unit: "goroutines", stacks: e.Variant.Stacks, modules: e.Variant.Subject.Modules,
+		shots:  wholeRounds(&e.Variant, e.Rounds),
+		counts: map[*leak.Snapshot]map[string]float64{},
+		states: map[string]bool{},
+	}
+	all := make([]*leak.Snapshot, 0, len(c.shots)+1)
+	for i := range c.shots {
+		all = append(all, &c.shots[i])
+	}
+	if e.Variant.Idle != nil {
+		all = append(all, e.Variant.Idle)
+	}
+	c.chooseSource(all)
+	for i, shot := range all {
+		name := roundName(i)
+		if i == len(c.shots) {
+			name = "after idling"
+		}
+		if err := c.count(shot); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return c, nil
+}
+
+func (c *census) chooseSource(all []*leak.Snapshot) {
+	if c.probe == "heap" {
+		c.source, c.unit = "heap", "bytes"
+		return
+	}
+	dumps := 0
+	for _, shot := range all {
+		if len(groups(shot, c.probe, "dump")) > 0 {
+			dumps++
+		}
+	}
+	c.source = "dump"
+	if dumps < len(all) {
+		c.source, c.fallback = "profile", dumps > 0
+	}
+}
+
+func groups(shot *leak.Snapshot, probe, source string) []leak.Group {
+	if sample := shot.Sample(probe); sample != nil {
+		return sample.Groups[source]
+	}
+	return nil
+}
+
+func (c *census) count(shot *leak.Snapshot) error {
+	sample := shot.Sample(c.probe)
+	if sample == nil {
+		return fmt.Errorf("no sample of the probe %s", c.probe)
+	}
+	list, ok := sample.Groups[c.source]
+	// A program that runs has a goroutine; its sampled heap may be empty.
+	if !ok || (len(list) == 0 && c.source != "heap") {
+		return fmt.Errorf("the sample of the probe %s has no stacks (%s)", c.probe, c.source)
+	}
+	counts := map[string]float64{}
+	for _, g := range list {
+		stack, ok := c.stacks[g.Stack]
+		if !ok {
+			return fmt.Errorf("stack %s is not in the record", g.Stack)
+		}
+		c.states[stack.State] = true
+		n := c.amount(g)
+		counts[g.Stack] += n
+		if n < 0 || counts[g.Stack] > maxValue {
+			return fmt.Errorf("stack %s counts %v", g.Stack, n)
+		}
+	}
+	c.counts[shot] = counts
+	return nil
+}
+
+// amount is what a group counts for: bytes of the heap, else goroutines.
+func (c *census) amount(g leak.Group) float64 {
+	if c.source == "heap" {
+		return float64(g.Bytes)
+	}
+	return float64(g.Count)
+}
+
+// growing lists the stacks that keep picks, largest growth first.
+func (c *census) growing(keep func(id string) bool) []leak.StackGrowth {
+	if len(c.shots) == 0 {
+		return nil
+	}
+	first, last := c.counts[&c.shots[0]], c.counts[&c.shots[len(c.shots)-1]]
+	seen := map[string]bool{}
+	var list []leak.StackGrowth
+	for i := range c.shots {
+		for id := range c.counts[&c.shots[i]] {
+			if seen[id] {
+				continue
+			}
+			seen[id] = true
+			if !keep(id) {
+				continue
+			}
+			list = append(list, leak.StackGrowth{ID: id, Stack: c.stacks[id], From: int64(first[id]), To: int64(last[id])})
+		}
+	}
+	slices.SortFunc(list, func(a, b leak.StackGrowth) int {
+		return cmp.Or(cmp.Compare(b.To-b.From, a.To-a.From), cmp.Compare(b.To, a.To), cmp.Compare(a.ID, b.ID))
+	})
+	list = list[:min(len(list), maxStacks)]
+	for i := range list {
+		list[i].PerOperation = c.slope(list[i].ID)
+		list[i].Module = module(list[i].Stack, c.modules)
+	}
+	return list
+}
+
+// slope is the growth per operation of one stack, 0 where there were no operations.
+func (c *census) slope(id string) float64 {
+	if len(c.shots) > maxPoints {
+		return 0
+	}
+	var x, y []float64
+	for i := range c.shots {
+		x = append(x, float64(c.shots[i].Operations))
+		y = append(y, c.counts[&c.shots[i]][id])
+	}
+	line, _ := theilSen(x, y)
+	return line.slope
+}
+
+// module is the module of the innermost frame outside the standard library, "path version", "" where
+// it is not known.
+func module(s leak.Stack, modules []leak.Module) string {
+	for _, f := range s.Frames {
+		if m := moduleOf(f, modules); m != nil {
+			text := strings.TrimSpace(m.Path + " " + m.Version)
+			if m.Replace != "" {
+				text += " => " + m.Replace
+			}
+			return text
+		}
+		if !standard(f.Package()) {
+			return ""
+		}
+	}
+	return ""
+}
+
+// moduleOf finds the module with the longest path that holds the frame's package. The package of a
+// program is just "main": there the file tells.
+func moduleOf(f leak.Frame, modules []leak.Module) *leak.Module {
+	path := f.Package()
+	if path == "main" {
+		path = f.File
+	}
+	var best *leak.Module
+	for i, m := range modules {
+		rest, ok := strings.CutPrefix(path, m.Path)
+		if !ok || m.Path == "" || (rest != "" && rest[0] != '/' && rest[0] != '@') {
+			continue
+		}
+		if best == nil || len(m.Path) > len(best.Path) {
+			best = &modules[i]
+		}
+	}
+	return best
+}
+
+// standard tells the packages of the standard library: the first element of their path has no dot.
+func standard(pkg string) bool {
+	first, _, _ := strings.Cut(pkg, "/")
+	return pkg != "main" && !strings.Contains(first, ".")
+}

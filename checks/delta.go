@@ -1,0 +1,114 @@
+package checks
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// Delta bounds what a metric gained from the baseline to the last round.
+type Delta struct {
+	Probe  string        `yaml:"probe" doc:"the probe that reads the metric"`
+	Metric string        `yaml:"metric,omitempty" doc:"which of the probe's metrics (default: its first)"`
+	Max    leak.Quantity `yaml:"max" doc:"the most it may gain over all rounds together, in the metric's unit"`
+}
+
+// Reads tells the series that is judged.
+func (c *Delta) Reads() (probe, metric string) { return c.Probe, c.Metric }
+
+// Validate tells every problem of the configuration.
+func (c *Delta) Validate() error {
+	return errors.Join(needProbe(c.Probe), needBound("max", c.Max))
+}
+
+// Check judges the series.
+func (c *Delta) Check(e leak.Evidence) leak.Finding { return c.check(evidence{Evidence: e}) }
+
+func (c *Delta) check(e evidence) leak.Finding {
+	f := e.finding("delta")
+	if err := c.Validate(); err != nil {
+		return undecided(f, err)
+	}
+	f.Bound = float64(c.Max)
+	s, err := e.metricSeries(c.Probe, c.Metric)
+	return e.judge(f, s, err)
+}
+
+func needProbe(probe string) error {
+	if probe == "" {
+		return &leak.FieldError{Field: "probe", Problem: "is missing", Hint: "name one of the scenario's probes"}
+	}
+	return nil
+}
+
+func needBound(field string, q leak.Quantity) error {
+	switch v := float64(q); {
+	case !finite(v):
+		return &leak.FieldError{Field: field, Problem: "is not a finite number"}
+	case v < 0:
+		return &leak.FieldError{Field: field, Problem: "must not be negative", Hint: "0 allows no growth at all"}
+	}
+	return nil
+}
+
+// judgeDelta decides on a bound in all. What is within it is clean, also where a snapshot was still
+// falling, since its value is an upper bound; only the baseline must have settled, for a baseline that
+// is too high hides growth. What is over it is leaking if it still is after idling. What has come back
+// below by then was a slow drain: clean.
+func judgeDelta(f *leak.Finding, s series) {
+	first, last := s.first(), s.last()
+	baseline := settledGate("unsettled baseline", first)
+	change := compare("change", last.Value-first.Value, "≤", f.Bound, f.Unit, "last round minus baseline, against the bound")
+	final := settledGate("unsettled last round", last)
+	f.Gates = append(f.Gates, baseline, change)
+	drained := false
+	if s.idle != nil {
+		idle := compare("change after idling", s.idle.Value-first.Value, "≤", f.Bound, f.Unit,
+			"the same after the load has stopped for a while: what has drained by then did not leak")
+		f.Gates = append(f.Gates, idle)
+		drained = idle.Holds
+	}
+	f.Gates = append(f.Gates, final)
+
+	switch {
+	case !baseline.Holds:
+		f.Summary = deltaText(f, s) + ", but " + unsettledBaseline
+	case change.Holds:
+		f.Outcome = leak.Clean
+		f.Summary = deltaText(f, s) + ", within " + leak.FormatDelta(f.Bound, f.Unit)
+	case drained:
+		f.Outcome = leak.Clean
+		f.Summary = fmt.Sprintf("%s, but %s after idling, within %s: it drains slowly",
+			deltaText(f, s), leak.FormatValue(s.idle.Value, f.Unit), leak.FormatDelta(f.Bound, f.Unit))
+	case !final.Holds:
+		f.Summary = fmt.Sprintf("%s, over %s, but %s", deltaText(f, s), leak.FormatDelta(f.Bound, f.Unit), unsettledFinal)
+	default:
+		f.Outcome = leak.Leaking
+		f.Summary = fmt.Sprintf("%s, over %s%s", deltaText(f, s), leak.FormatDelta(f.Bound, f.Unit), afterIdling(f, s))
+	}
+}
+
+const (
+	unsettledBaseline = "the baseline was still falling when the settle timeout ended, so it is too high; raise settle.timeout or warmup.rounds"
+	unsettledFinal    = "the last round was still falling when the settle timeout ended; raise settle.timeout"
+)
+
+// deltaText is "goroutine.count 12 → 13" or "3 → 140 goroutines, blocked in …".
+func deltaText(f *leak.Finding, s series) string {
+	text := leak.FormatValue(s.first().Value, f.Unit) + " → " + leak.FormatValue(s.last().Value, f.Unit)
+	switch {
+	case f.Series != "":
+		text = f.Series + " " + text
+	case f.Unit == "goroutines":
+		text += " goroutines"
+	}
+	return text + blockedAt(f)
+}
+
+func afterIdling(f *leak.Finding, s series) string {
+	if s.idle == nil {
+		return " (not measured again after idling)"
+	}
+	return ", and still " + leak.FormatValue(s.idle.Value, f.Unit) + " after idling"
+}

@@ -1,0 +1,115 @@
+package checks
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// finding starts a finding, inconclusive until its series has been judged.
+func (e evidence) finding(kind string) leak.Finding {
+	return leak.Finding{Check: e.Check, Kind: kind, Gates: []leak.Gate{}}
+}
+
+// undecided ends a finding that could not be judged.
+func undecided(f leak.Finding, err error) leak.Finding {
+	f.Outcome = leak.Inconclusive
+	f.Summary = strings.ReplaceAll(err.Error(), "\n", "; ")
+	return f
+}
+
+// judge holds the series against the finding's bound.
+func (e evidence) judge(f leak.Finding, s series, err error) leak.Finding {
+	f.Series, f.Unit, f.Points = s.name, s.unit, s.allPoints()
+	if err != nil {
+		return undecided(f, err)
+	}
+	if line, ok := s.fit(); ok {
+		f.PerOperation, f.Low, f.High = line.slope, line.low, line.high
+	}
+	if f.BoundPerOperation {
+		judgeGrowth(&f, s, e.Alpha)
+	} else {
+		judgeDelta(&f, s)
+	}
+	// What exists is judged, so that a broken run still informs, but it decides nothing.
+	if have := len(s.points) - 1; have < e.Rounds || e.Rounds < 1 {
+		f.Outcome = leak.Inconclusive
+		f.Summary += fmt.Sprintf(" (only %d of %d planned rounds were measured)", have, e.Rounds)
+	}
+	return f
+}
+
+// amount is "heap.alloc +21.3 KiB" or, for stacks, "+137 goroutines".
+func amount(f *leak.Finding, v float64) string {
+	s := leak.FormatDelta(v, f.Unit)
+	switch {
+	case f.Series != "":
+		return f.Series + " " + s
+	case f.Unit == "goroutines":
+		return s + " goroutines"
+	}
+	return s
+}
+
+// headline is the growth that the finding is about: per operation or in all, as its bound is.
+func headline(f *leak.Finding) string {
+	if f.BoundPerOperation {
+		return amount(f, f.PerOperation) + " per operation"
+	}
+	first, last := ends(f.Points)
+	return amount(f, last-first)
+}
+
+// ends are the values of the baseline and of the last round.
+func ends(points []leak.Point) (first, last float64) {
+	for i, p := range points {
+		if i == 0 {
+			first = p.Value
+		}
+		if !p.Idle {
+			last = p.Value
+		}
+	}
+	return first, last
+}
+
+// at is " at watch.(*StreamWatcher).receive" for the stack that grew most, "" where none did.
+func at(f *leak.Finding) string {
+	if len(f.Stacks) == 0 || f.Stacks[0].To <= f.Stacks[0].From {
+		return ""
+	}
+	return " at " + place(f.Stacks[0].Stack)
+}
+
+// blockedAt is at with the wait state and the number of other stacks that grew.
+func blockedAt(f *leak.Finding) string {
+	where := at(f)
+	if where == "" {
+		return ""
+	}
+	if state := f.Stacks[0].Stack.State; strings.HasPrefix(state, "run") {
+		where = ", " + state + where
+	} else if state != "" {
+		where = ", blocked in " + state + where
+	}
+	others := 0
+	for _, g := range f.Stacks[1:] {
+		if g.To > g.From {
+			others++
+		}
+	}
+	switch others {
+	case 0:
+		return where
+	case 1:
+		return where + " and on 1 more stack"
+	}
+	return fmt.Sprintf("%s and on %d more stacks", where, others)
+}
+
+func place(s leak.Stack) string { return leak.Stack{Frames: s.Frames}.String() }
+
+// boundText is the bound as people write it.
+func boundText(f *leak.Finding) string { return leak.FormatValue(f.Bound, f.Unit) }

@@ -1,0 +1,78 @@
+package checks
+
+import "github.com/leakrig/leakrig/leak"
+
+// need says what an outcome asks of a gate.
+type need int
+
+const (
+	either need = iota
+	holds
+	fails
+)
+
+func (n need) met(g leak.Gate) bool { return n == either || (n == holds) == g.Holds }
+
+// gate is a comparison, what each of the two decided outcomes needs of it, and what to tell a person
+// when it stands in the way.
+type gate struct {
+	leak.Gate
+	clean, leaking need
+	stop           string
+}
+
+// compare makes a gate; op is one of ≤ < = > ≥.
+func compare(name string, value float64, op string, bound float64, unit, doc string) leak.Gate {
+	g := leak.Gate{Name: name, Value: value, Op: op, Bound: bound, Unit: unit, Doc: doc}
+	switch op {
+	case "≤":
+		g.Holds = value <= bound
+	case "<":
+		g.Holds = value < bound
+	case "=":
+		g.Holds = value == bound
+	case ">":
+		g.Holds = value > bound
+	case "≥":
+		g.Holds = value >= bound
+	}
+	return g
+}
+
+// decide returns the outcome whose needs are all met. Where neither's are it returns the gate that
+// stands in the way of the likelier one: of leaking where side fails (the bound is exceeded), of clean
+// where it holds. No gates at all decide nothing.
+func decide(gates []gate, side string) (leak.Outcome, *gate) {
+	clean := blocker(gates, func(g gate) need { return g.clean })
+	leaking := blocker(gates, func(g gate) need { return g.leaking })
+	switch {
+	case len(gates) == 0:
+		return leak.Inconclusive, nil
+	case clean == nil:
+		return leak.Clean, nil
+	case leaking == nil:
+		return leak.Leaking, nil
+	case leaking.Name == side:
+		return leak.Inconclusive, clean
+	}
+	return leak.Inconclusive, leaking
+}
+
+func blocker(gates []gate, of func(gate) need) *gate {
+	for i, g := range gates {
+		if !of(g).met(g.Gate) {
+			return &gates[i]
+		}
+	}
+	return nil
+}
+
+// settledGate is 1 where the snapshot was taken while goroutines were still falling.
+func settledGate(name string, p leak.Point) leak.Gate {
+	unsettled := 0.0
+	if p.Unsettled {
+		unsettled = 1
+	}
+	return compare(name, unsettled, "=", 0, "",
+		"1 where the snapshot was still falling when the settle timeout ended: its values are upper bounds")
+}

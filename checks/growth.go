@@ -1,0 +1,232 @@
+package checks
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// Growth bounds how much a metric grows per operation.
+type Growth struct {
+	Probe    string        `yaml:"probe" doc:"the probe that reads the metric"`
+	Metric   string        `yaml:"metric,omitempty" doc:"which of the probe's metrics (default: its first)"`
+	MaxPerOp leak.Quantity `yaml:"maxPerOp" doc:"the most it may grow per operation, in the metric's unit"`
+}
+
+// Reads tells the series that is judged.
+func (c *Growth) Reads() (probe, metric string) { return c.Probe, c.Metric }
+
+// TestsTrend says that the check draws on the false-alarm budget.
+func (c *Growth) TestsTrend() bool { return true }
+
+// Validate tells every problem of the configuration.
+func (c *Growth) Validate() error {
+	return errors.Join(needProbe(c.Probe), needBound("maxPerOp", c.MaxPerOp))
+}
+
+// Check judges the series.
+func (c *Growth) Check(e leak.Evidence) leak.Finding { return c.check(evidence{Evidence: e}) }
+
+func (c *Growth) check(e evidence) leak.Finding {
+	f := e.finding("growth")
+	if err := c.Validate(); err != nil {
+		return undecided(f, err)
+	}
+	f.Bound, f.BoundPerOperation = float64(c.MaxPerOp), true
+	s, err := e.metricSeries(c.Probe, c.Metric)
+	return e.judge(f, s, err)
+}
+
+// The numbers of the gates.
+const (
+	minRounds   = 5
+	minTail     = 4       // points
+	maxFallen   = 0.25    // of the net growth
+	minSlowdown = 0.5     // tail against all points
+	minLast     = 2. / 3. // last rounds against all points
+	minKept     = 0.8     // after idling
+	ruleOfThree = 3       // a count with mean 3 is 0 in 5 % of cases
+)
+
+// judgeGrowth decides on a bound per operation, three-way. The question is whether the series grows
+// over the bound now and goes on, so it is asked of all points and, separately, of the tail: the last
+// half of them, four or more.
+//
+// Clean, if growth over the bound is ruled out:
+//   - the tail's slope is within the bound, and so is its net growth from end to end. A median of
+//     slopes alone would overlook one big step in the tail;
+//   - the upper end of a 95 % interval is within the bound, of all points (it never grew) or of the
+//     tail (whatever grew has stopped: lazy initialisation, caches and pools that filled). So noise
+//     that hides a leak gives inconclusive and not clean;
+//   - where it did grow, in more than one step, the tail is long enough to tell: at the earlier rate
+//     at least three more would have been due. So a leak of one goroutine in 50 operations is not
+//     taken for a cache that filled because 60 operations went by without one.
+//
+// Leaking, if it grows over the bound and goes on:
+//   - the slope of all points, the lower end of its 95 % interval, and the slope of the tail are over
+//     the bound;
+//   - the trend is sustained: Mann–Kendall p within this check's share of the false-alarm budget, and
+//     no fall larger than a quarter of the net growth;
+//   - it does not saturate: the tail has half the slope of all points or more, the last quarter of the
+//     rounds (two or more) two thirds. So a pool that reached its cap one round ago is no leak;
+//   - four fifths of the growth are still there after idling, where that was measured. Growth that
+//     drains is not clean either: resident memory that the runtime gives back while idling would hide
+//     a leak;
+//   - the last round had settled.
+//
+// Everything else is inconclusive, and so are fewer than five rounds with operations and a baseline
+// that had not settled. The summary names the gate that stood in the way and what to do.
+func judgeGrowth(f *leak.Finding, s series, alpha float64) {
+	all, ok := s.fit()
+	tail := s.tail(max(minTail, (len(s.points)+1)/2))
+	end, okTail := tail.fit()
+	if !ok || !okTail {
+		f.Summary = "no operations were attempted"
+		if ok {
+			f.Summary += fmt.Sprintf(" in the last %d rounds", len(tail.points)-1)
+		}
+		return
+	}
+	gates := growthGates(f, s, tail, all, end, alpha)
+	for _, g := range gates {
+		f.Gates = append(f.Gates, g.Gate)
+	}
+	outcome, stopped := decide(gates, gateTail)
+	f.Outcome = outcome
+	switch {
+	case outcome == leak.Leaking:
+		f.Summary = leakingText(f, s)
+	case outcome == leak.Clean && all.slope > f.Bound:
+		// The growth that goes on is what decided, so it is the number that is shown.
+		f.PerOperation, f.Low, f.High = end.slope, end.low, end.high
+		gain, _ := s.net()
+		f.Summary = fmt.Sprintf("%s, within %s: the %s before have stopped", headline(f), boundText(f), leak.FormatDelta(gain, f.Unit))
+	case outcome == leak.Clean:
+		f.Summary = fmt.Sprintf("%s, within %s", headline(f), boundText(f))
+	default:
+		f.Summary = fmt.Sprintf("%s%s, bound %s, but %s", headline(f), blockedAt(f), boundText(f), stopped.stop)
+	}
+}
+
+const gateTail = "tail growth"
+
+func growthGates(f *leak.Finding, s, tail series, all, end fit, alpha float64) []gate {
+	unit, bound := f.Unit, f.Bound
+	more := fmt.Sprintf("--rounds %d", moreRounds(len(s.points)-1, alpha))
+	gain, _ := s.net()
+	p := mannKendall(s.values())
+	fallen := maxDrawdown(s.values())
+	last := s.tail(max(2, (len(s.points)+2)/4) + 1)
+	upper := min(all.high, end.high)
+	gates := []gate{
+		{
+			compare("rounds", float64(s.loaded()), "≥", minRounds, "", "rounds with operations after the baseline; fewer show no trend"),
+			holds, holds, fmt.Sprintf("a trend needs %d rounds with operations; %s", minRounds, more),
+		},
+		{settledGate("unsettled baseline", s.first()), holds, holds, unsettledBaseline},
+		{
+			compare(gateTail, end.slope, "≤", bound, unit, "Theil–Sen slope per operation over the last half of the points: within the bound, growth has stopped"),
+			holds, fails, "",
+		},
+		{
+			compare("tail net growth", tail.rate(), "≤", bound, unit, "the same from end to end, which one big step cannot hide from; clean needs it"),
+			holds, either, "one step in the last rounds is over the bound; " + more + " show whether it repeats",
+		},
+		{
+			compare("upper limit", upper, "≤", bound, unit, "growth per operation that is still possible: upper end of the 95 % interval over all points or over the tail, the smaller one; clean needs it"),
+			holds, either, fmt.Sprintf("the rounds differ so much that %s per operation is possible; %s or more operations a round", leak.FormatDelta(upper, unit), more),
+		},
+		{
+			compare("growth", all.slope, ">", bound, unit, "Theil–Sen slope per operation over all points; leaking needs it"),
+			either, holds, "it grows only in the last rounds; " + more + " show whether it goes on",
+		},
+		{
+			compare("lower limit", all.low, ">", bound, unit, "growth per operation that is certain: lower end of the 95 % interval over all points; leaking needs it"),
+			either, holds, fmt.Sprintf("only %s per operation is certain; %s", leak.FormatDelta(all.low, unit), more),
+		},
+		{
+			compare("trend", p, "≤", alpha, "", "exact one-sided Mann–Kendall p-value, against this check's share of the false-alarm budget; leaking needs it"),
+			either, holds, fmt.Sprintf("the trend is not sustained enough (p = %.2g, needed %.2g); %s", p, alpha, more),
+		},
+		{
+			compare("drawdown", fallen, "≤", maxFallen*gain, unit, "largest fall between two snapshots, against a quarter of the net growth; leaking needs it"),
+			either, holds, fmt.Sprintf("it falls by %s in between; %s", leak.FormatValue(fallen, unit), more),
+		},
+		{
+			compare("saturation", end.slope, "≥", minSlowdown*all.slope, unit, "slope of the tail against half the slope of all points: below, growth is slowing down; leaking needs it"),
+			either, holds, "it is slowing down; " + more + " show whether it stops",
+		},
+		{
+			compare("last rounds", last.rate(), "≥", minLast*all.slope, unit, "net growth per operation over the last quarter of the rounds against two thirds of the slope of all points: below, it may just have stopped; leaking needs it"),
+			either, holds, fmt.Sprintf("it slowed down in the last %d rounds; %s show whether it stops", len(last.points)-1, more),
+		},
+	}
+	if rate := earlier(s, len(tail.points)); s.rate() > bound && steps(s) > 1 {
+		due := rate * operations(tail)
+		gates = append(gates, gate{
+			compare("tail length", due, "≥", ruleOfThree, unit, "what the earlier growth would have added over the tail: if less, that nothing came is no sign that it stopped; clean needs it"),
+			holds, either, "it grew, rarely, and the last rounds are too few to tell that it stopped; " + more,
+		})
+	}
+	if s.idle != nil {
+		kept := s.idle.Value - s.first().Value
+		gates = append(gates, gate{
+			compare("left after idling", kept, "≥", minKept*gain, unit, "growth that is still there after the load has stopped for a while, against four fifths of it; leaking needs it"),
+			either, holds, fmt.Sprintf("only %s of %s were left after idling, so it drains; raise settle.quiet", leak.FormatDelta(kept, unit), leak.FormatDelta(gain, unit)),
+		})
+	}
+	return append(gates, gate{settledGate("unsettled last round", s.last()), either, holds, unsettledFinal})
+}
+
+// earlier is the net growth per operation before the last n points.
+func earlier(s series, n int) float64 {
+	s.points = s.points[:max(len(s.points)-n+1, 1)]
+	return s.rate()
+}
+
+// steps counts the rounds in which the series rose.
+func steps(s series) int {
+	n := 0
+	for i := 1; i < len(s.points); i++ {
+		if s.points[i].Value > s.points[i-1].Value {
+			n++
+		}
+	}
+	return n
+}
+
+func operations(s series) float64 {
+	_, n := s.net()
+	return n
+}
+
+// moreRounds is how many rounds to ask for: enough that a perfect trend, p = 1/(rounds+1)!, is
+// significant, and twice as many where that was enough already.
+func moreRounds(rounds int, alpha float64) int {
+	need := minRounds
+	for need < maxExact && 1/math.Gamma(float64(need)+2) > alpha {
+		need++
+	}
+	if rounds >= need {
+		return 2 * rounds
+	}
+	return need
+}
+
+// leakingText is "+0.98 goroutines per operation, blocked in chan send at watch.(*StreamWatcher).receive
+// (137 after 140 operations; bound 0.01)" for stacks, and for metrics "heap.alloc +21.3 KiB per
+// operation, sustained (p = 2.5e-05); bound 4.0 KiB".
+func leakingText(f *leak.Finding, s series) string {
+	note := ""
+	if s.idle == nil {
+		note = "; not measured again after idling"
+	}
+	gain, n := s.net()
+	if f.Series == "" {
+		return fmt.Sprintf("%s%s (%s after %.0f operations; bound %s%s)",
+			headline(f), blockedAt(f), leak.FormatValue(gain, f.Unit), n, boundText(f), note)
+	}
+	return fmt.Sprintf("%s, sustained (p = %.2g); bound %s%s", headline(f), mannKendall(s.values()), boundText(f), note)
+}

@@ -1,0 +1,354 @@
+package checks
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+const (
+	// falseAlarmBudget is the probability that a run in which nothing grows is called leaking by chance.
+	// All trend tests of the run share it equally.
+	falseAlarmBudget = 1e-3
+	// maxFailed is the share of operations that may fail before a round is no longer the load that
+	// the scenario describes.
+	maxFailed = 0.01
+)
+
+// Judge concludes from the record whether the scenario's expectations hold. It changes neither, and
+// the same record gives the same verdict.
+func Judge(s *leak.Scenario, r *leak.Record) *leak.Verdict {
+	v := &leak.Verdict{
+		Schema: leak.VerdictSchema, Scenario: r.Scenario, FalseAlarmBudget: falseAlarmBudget,
+		Interrupted: r.Interrupted, Variants: []leak.VariantVerdict{},
+	}
+	j := judge{s, r, alpha(s, len(r.Plan.Variants))}
+	var results []leak.Result
+	for _, name := range r.Plan.Variants {
+		vv := j.variant(name)
+		v.Variants = append(v.Variants, vv)
+		results = append(results, vv.Result)
+	}
+	v.Result = leak.Worst(results...)
+	if len(results) == 0 && r.Failure != nil {
+		v.Result = leak.Unmeasured
+	}
+	v.Sentence = sentence(v, r)
+	return v
+}
+
+// alpha shares the budget over the series that are tested for a trend, in all planned variants. It
+// counts what was planned and not what was measured, so that a lost series makes no other one easier.
+func alpha(s *leak.Scenario, variants int) float64 {
+	tests := 0
+	for _, b := range s.Spec.Checks {
+		if t, ok := b.Value.(leak.TrendTester); ok && t.TestsTrend() {
+			tests += variants
+		}
+	}
+	return falseAlarmBudget / float64(max(tests, 1))
+}
+
+type judge struct {
+	scenario *leak.Scenario
+	record   *leak.Record
+	alpha    float64
+}
+
+func (j judge) variant(name string) leak.VariantVerdict {
+	vv := leak.VariantVerdict{Variant: name, Findings: []leak.Finding{}}
+	i := slices.IndexFunc(j.scenario.Spec.Variants, func(v leak.Variant) bool { return v.Name == name })
+	if i < 0 {
+		return unmeasured(vv, "the scenario has no variant "+name)
+	}
+	variant := j.scenario.Spec.Variants[i]
+	vv.Expect = variant.Expect
+	measured := j.record.Variant(name)
+	if measured == nil {
+		return unmeasured(vv, "it was not run"+because(j.record.Failure, j.record.Interrupted))
+	}
+	e := evidence{leak.Evidence{Variant: *measured, Rounds: j.record.Plan.Rounds, Alpha: j.alpha}, j.record.Metrics}
+	for _, b := range j.scenario.Spec.Checks {
+		vv.Findings = append(vv.Findings, find(b, e, variant.Fingerprint))
+	}
+	fingerprint := j.fingerprint(variant.Fingerprint)
+	vv.Growing = growing(e, "goroutine", fingerprint)
+	vv.HeapGrowing = growing(e, "heap", fingerprint)
+
+	if why := j.incomplete(measured); why != "" {
+		return unmeasured(vv, why)
+	}
+	if why := badLoad(wholeRounds(measured, e.Rounds)); why != "" {
+		return conclude(vv, leak.Inconclusive, leak.Undecided, why)
+	}
+	switch variant.Expect {
+	case leak.ExpectClean:
+		return expectClean(vv)
+	case leak.ExpectLeaking:
+		return expectLeaking(vv, variant.Fingerprint)
+	}
+	return conclude(vv, leak.Inconclusive, leak.Undecided, fmt.Sprintf("%q is not an expectation", variant.Expect))
+}
+
+// find runs one check.
+func find(b leak.Block[leak.Check], e evidence, fingerprint []string) leak.Finding {
+	e.Check = b.Name
+	f := leak.Finding{Check: b.Name, Kind: b.Kind, Gates: []leak.Gate{}}
+	switch c := b.Value.(type) {
+	case nil:
+		f = undecided(f, errors.New("the check has no configuration"))
+	case interface{ check(evidence) leak.Finding }:
+		f = c.check(e)
+	default:
+		f = c.Check(e.Evidence)
+	}
+	f.Fingerprint = slices.Contains(fingerprint, b.Name)
+	for i := range f.Stacks {
+		f.Stacks[i].Fingerprint = f.Fingerprint
+	}
+	return f
+}
+
+// incomplete tells why not every planned round was measured, "" where all were.
+func (j judge) incomplete(v *leak.VariantRecord) string {
+	planned := j.record.Plan.Rounds
+	have := len(wholeRounds(v, planned))
+	why := because(v.Failure, false)
+	switch {
+	case planned < 1:
+		return "no rounds were planned"
+	case have == planned+1 && v.Failure == nil:
+		return ""
+	case have == planned+1:
+		return "it failed after the last round" + why
+	case v.Failure == nil:
+		why = because(j.record.Failure, j.record.Interrupted)
+	}
+	if have == 0 {
+		return "the baseline was not measured" + why
+	}
+	return fmt.Sprintf("%d of %d planned rounds were measured", have-1, planned) + why
+}
+
+func because(f *leak.Failure, interrupted bool) string {
+	switch {
+	case f != nil:
+		return ": " + f.Message
+	case interrupted:
+		return ": the run was interrupted"
+	}
+	return ""
+}
+
+// badLoad tells why the load was not the one that the scenario describes, "" where it was. What was
+// attempted and did not succeed has failed, whatever else the tally says. Each action is held to the
+// limit, so that one which always fails cannot hide behind a frequent one.
+func badLoad(shots []leak.Snapshot) string {
+	type load struct {
+		attempted, failed int
+		errors            map[string]int
+	}
+	loads, names := map[string]*load{}, []string(nil)
+	for _, shot := range shots[1:] {
+		for _, t := range shot.Load {
+			l := loads[t.Action]
+			if l == nil {
+				l = &load{errors: map[string]int{}}
+				loads[t.Action] = l
+				names = append(names, t.Action)
+			}
+			l.attempted += t.Attempted
+			l.failed += max(t.Failed, t.Attempted-t.Succeeded, 0)
+			for _, e := range t.Errors {
+				l.errors[e.Message] += e.Count
+			}
+		}
+	}
+	attempted := false
+	for _, name := range names {
+		l := loads[name]
+		attempted = attempted || l.attempted > 0
+		if float64(l.failed) > maxFailed*float64(l.attempted) {
+			return fmt.Sprintf("%d of %d operations (%s) failed%s", l.failed, l.attempted, name, mostFrequent(l.errors))
+		}
+	}
+	if !attempted || shots[len(shots)-1].Operations <= shots[0].Operations {
+		return "no operations were attempted"
+	}
+	return ""
+}
+
+func mostFrequent(errors map[string]int) string {
+	best := ""
+	for m, n := range errors {
+		if best == "" || n > errors[best] || (n == errors[best] && m < best) {
+			best = m
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return ": " + best
+}
+
+func conclude(vv leak.VariantVerdict, o leak.Outcome, r leak.Result, reason string) leak.VariantVerdict {
+	vv.Outcome, vv.Result, vv.Reason = o, r, reason
+	return vv
+}
+
+func unmeasured(vv leak.VariantVerdict, reason string) leak.VariantVerdict {
+	return conclude(vv, leak.Inconclusive, leak.Unmeasured, reason)
+}
+
+func expectClean(vv leak.VariantVerdict) leak.VariantVerdict {
+	if f := plainest(vv.Findings); f != nil {
+		return conclude(vv, leak.Leaking, leak.NotMet, fmt.Sprintf("expected clean, but %s leaks: %s", f.Check, f.Summary))
+	}
+	if f := firstWith(vv.Findings, leak.Inconclusive); f != nil {
+		return conclude(vv, leak.Inconclusive, leak.Undecided, f.Check+": "+f.Summary)
+	}
+	if len(vv.Findings) == 0 {
+		return conclude(vv, leak.Inconclusive, leak.Undecided, "the scenario has no checks")
+	}
+	return conclude(vv, leak.Clean, leak.Met, "clean as expected: "+summaries(vv.Findings))
+}
+
+// expectLeaking asks for the fingerprint and nothing else: another leak is not the one to reproduce.
+func expectLeaking(vv leak.VariantVerdict, names []string) leak.VariantVerdict {
+	var prints []leak.Finding
+	for _, name := range names {
+		i := slices.IndexFunc(vv.Findings, func(f leak.Finding) bool { return f.Check == name })
+		if i < 0 {
+			return conclude(vv, leak.Inconclusive, leak.Undecided, "the fingerprint names a check that does not exist: "+name)
+		}
+		prints = append(prints, vv.Findings[i])
+	}
+	if len(prints) == 0 {
+		return conclude(vv, leak.Inconclusive, leak.Undecided, "the variant has no fingerprint to tell its leak by")
+	}
+	if f := firstWith(prints, leak.Clean); f != nil {
+		outcome := leak.Clean
+		reason := fmt.Sprintf("not reproduced: %s is clean: %s", f.Check, f.Summary)
+		for _, other := range vv.Findings {
+			if other.Outcome != leak.Clean {
+				outcome = leak.Inconclusive
+			}
+		}
+		if other := firstWith(vv.Findings, leak.Leaking); other != nil {
+			reason += fmt.Sprintf("; %s leaks, but not with the fingerprint: %s", other.Check, other.Summary)
+		}
+		return conclude(vv, outcome, leak.NotMet, reason)
+	}
+	if f := firstWith(prints, leak.Inconclusive); f != nil {
+		return conclude(vv, leak.Inconclusive, leak.Undecided, f.Check+": "+f.Summary)
+	}
+	return conclude(vv, leak.Leaking, leak.Met, "leaking as expected: "+summaries(prints))
+}
+
+// firstWith is the first finding with that outcome, nil where there is none.
+func firstWith(findings []leak.Finding, o leak.Outcome) *leak.Finding {
+	for i := range findings {
+		if findings[i].Outcome == o {
+			return &findings[i]
+		}
+	}
+	return nil
+}
+
+// plainest is the leaking finding that tells most: one that names a stack, else the first.
+func plainest(findings []leak.Finding) *leak.Finding {
+	for i := range findings {
+		if findings[i].Outcome == leak.Leaking && len(findings[i].Stacks) > 0 {
+			return &findings[i]
+		}
+	}
+	return firstWith(findings, leak.Leaking)
+}
+
+func summaries(findings []leak.Finding) string {
+	var parts []string
+	for _, f := range findings {
+		part := f.Summary
+		if f.Series == "" {
+			part = f.Check + " " + part
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// fingerprint returns which stacks the variant's fingerprint checks match.
+func (j judge) fingerprint(names []string) func(leak.Stack) bool {
+	var matches []func(leak.Stack) bool
+	for _, b := range j.scenario.Spec.Checks {
+		if c, ok := b.Value.(*Stack); ok && slices.Contains(names, b.Name) && c.Validate() == nil {
+			matches = append(matches, c.matchOne())
+		}
+	}
+	return func(s leak.Stack) bool {
+		return slices.ContainsFunc(matches, func(match func(leak.Stack) bool) bool { return match(s) })
+	}
+}
+
+// growing lists the stacks of a probe that grew, nil where they were not measured.
+func growing(e evidence, probe string, fingerprint func(leak.Stack) bool) []leak.StackGrowth {
+	c, err := e.census(probe)
+	if err != nil {
+		return nil
+	}
+	list := c.growing(func(string) bool { return true })
+	var grew []leak.StackGrowth
+	for _, g := range list {
+		if g.To > g.From {
+			g.Fingerprint = fingerprint(g.Stack)
+			grew = append(grew, g)
+		}
+	}
+	return grew
+}
+
+// sentence says the verdict over all variants in one sentence, what is not as expected first.
+func sentence(v *leak.Verdict, r *leak.Record) string {
+	if len(v.Variants) == 0 {
+		return "Could not measure: no variant was planned" + because(r.Failure, r.Interrupted) + "."
+	}
+	var parts []string
+	for _, result := range []leak.Result{leak.Unmeasured, leak.NotMet, leak.Undecided, leak.Met} {
+		for i := range v.Variants {
+			if v.Variants[i].Result == result {
+				part := clause(&v.Variants[i])
+				if result == leak.Met && v.Result != leak.Met {
+					part += " as expected"
+				}
+				parts = append(parts, part)
+			}
+		}
+	}
+	word := v.Result.String()
+	between := "; " // reasons have commas of their own
+	if v.Result == leak.Met {
+		between = ", "
+	}
+	return strings.ToUpper(word[:1]) + word[1:] + ": " + strings.Join(parts, between) + "."
+}
+
+func clause(vv *leak.VariantVerdict) string {
+	leaks := plainest(vv.Findings)
+	if i := slices.IndexFunc(vv.Findings, func(f leak.Finding) bool { return f.Fingerprint }); vv.Result == leak.Met && i >= 0 {
+		leaks = &vv.Findings[i]
+	}
+	switch {
+	case vv.Result == leak.Unmeasured:
+		return vv.Variant + " was not measured: " + vv.Reason
+	case vv.Result == leak.Undecided:
+		return vv.Variant + " is undecided: " + vv.Reason
+	case vv.Outcome == leak.Leaking:
+		return vv.Variant + " leaks " + headline(leaks) + at(leaks)
+	case vv.Result == leak.NotMet:
+		return vv.Variant + " was " + vv.Reason
+	}
+	return vv.Variant + " is clean"
+}

@@ -1,0 +1,390 @@
+package checks
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+func scenario() *leak.Scenario {
+	return &leak.Scenario{Spec: leak.Spec{
+		Variants: []leak.Variant{
+			{Name: "leaky", Expect: leak.ExpectLeaking, Fingerprint: []string{"receive"}},
+			{Name: "fixed", Expect: leak.ExpectClean},
+		},
+		Checks: []leak.Block[leak.Check]{
+			{Kind: "delta", Name: "goroutines", Value: &Delta{Probe: "goroutine", Max: 10}},
+			{Kind: "growth", Name: "heap", Value: &Growth{Probe: "heap", MaxPerOp: 0.05}},
+			{Kind: "stack", Name: "receive", Value: stackCheck()},
+		},
+	}}
+}
+
+var (
+	leakyValues = []float64{3, 23, 43, 63, 83, 103, 123, 143}
+	flatValues  = []float64{3, 3, 3, 3, 3, 3, 3, 3}
+)
+
+func recordOf(leaky, fixed []float64) *leak.Record {
+	return &leak.Record{
+		Schema: 1, Scenario: "watch-then-delete",
+		Plan: leak.Plan{Variants: []string{"leaky", "fixed"}, Warmup: 1, Rounds: 7},
+		Metrics: map[string]leak.Metric{
+			"goroutine.count": {Name: "count", Unit: "goroutines"}, "heap.alloc": {Name: "alloc", Unit: "bytes"},
+		},
+		Variants: []leak.VariantRecord{variantOf("leaky", leaky...), variantOf("fixed", fixed...)},
+	}
+}
+
+func TestJudge(t *testing.T) {
+	const as = "+1 goroutines per operation at watch.(*StreamWatcher).receive"
+	failing := func(v *leak.VariantRecord, round, attempted, succeeded int) {
+		v.Snapshots[round].Load = []leak.Tally{{
+			Action: "post", Attempted: attempted, Succeeded: succeeded, Failed: attempted - succeeded,
+			Errors: []leak.ErrorCount{{Message: "503 Service Unavailable", Count: 5}, {Message: "EOF", Count: 1}},
+		}}
+	}
+	for _, tt := range []struct {
+		name              string
+		leaky, fixed      []float64
+		change            func(*leak.Scenario, *leak.Record)
+		leakyIs, fixedIs  leak.Result
+		leakyOut, fixedUp leak.Outcome
+		sentence          string
+		reason            string // of either variant
+	}{
+		{
+			name: "both as expected", leakyIs: leak.Met, fixedIs: leak.Met, leakyOut: leak.Leaking, fixedUp: leak.Clean,
+			sentence: "As expected: leaky leaks " + as + ", fixed is clean.",
+			reason:   "leaking as expected: receive +1 goroutines per operation, blocked in chan send at watch.(*StreamWatcher).receive (140 after 140 operations; bound 0.01)",
+		},
+		{
+			name: "the fixed one leaks", fixed: leakyValues, leakyIs: leak.Met, fixedIs: leak.NotMet, leakyOut: leak.Leaking, fixedUp: leak.Leaking,
+			sentence: "Not as expected: fixed leaks " + as + "; leaky leaks " + as + " as expected.", reason: "expected clean, but receive leaks: +1 goroutines",
+		},
+		{
+			name: "the rig no longer sees the leak", leaky: flatValues, leakyIs: leak.NotMet, fixedIs: leak.Met, fixedUp: leak.Clean, leakyOut: leak.Clean,
+			sentence: "Not as expected: leaky was not reproduced: receive is clean",
+		},
+		{
+			name: "a leak without its fingerprint", leakyIs: leak.NotMet, fixedIs: leak.Met, fixedUp: leak.Clean,
+			change: func(s *leak.Scenario, _ *leak.Record) { s.Spec.Checks[2].Value.(*Stack).Match = "nosuch" },
+			reason: "goroutines leaks, but not with the fingerprint",
+		},
+		{
+			name: "a fingerprint that cannot be decided", leakyIs: leak.Undecided, fixedIs: leak.Met, fixedUp: leak.Clean,
+			change: func(_ *leak.Scenario, r *leak.Record) { setIdle(&r.Variants[0], 50) }, sentence: "Undecided: leaky is undecided: receive: ",
+		},
+		{
+			name: "one of two fingerprints is clean", leakyIs: leak.NotMet, fixedIs: leak.Met, fixedUp: leak.Clean,
+			change: func(s *leak.Scenario, _ *leak.Record) {
+				serve := *stackCheck()
+				serve.Match, serve.State = "serve", ""
+				s.Spec.Checks = append(s.Spec.Checks, leak.Block[leak.Check]{Name: "serve", Value: &serve})
+				s.Spec.Variants[0].Fingerprint = []string{"receive", "serve"}
+			},
+			reason: "not reproduced: serve is clean",
+		},
+		{
+			name: "no fingerprint", leakyIs: leak.Undecided, fixedIs: leak.Met, fixedUp: leak.Clean,
+			change: func(s *leak.Scenario, _ *leak.Record) { s.Spec.Variants[0].Fingerprint = nil },
+		},
+		{
+			name: "a fingerprint that no check has", leakyIs: leak.Undecided, fixedIs: leak.Met, fixedUp: leak.Clean,
+			change: func(s *leak.Scenario, _ *leak.Record) { s.Spec.Variants[0].Fingerprint = []string{"x"} },
+		},
+		{
+			name: "no checks", leakyIs: leak.Undecided, fixedIs: leak.Undecided,
+			change: func(s *leak.Scenario, _ *leak.Record) { s.Spec.Checks = nil },
+		},
+		{
+			name: "a check without its configuration", leakyIs: leak.Met, leakyOut: leak.Leaking, fixedIs: leak.Undecided,
+			change: func(s *leak.Scenario, _ *leak.Record) { s.Spec.Checks[0].Value = nil },
+		},
+		{
+			name: "no expectation", leakyIs: leak.Met, leakyOut: leak.Leaking, fixedIs: leak.Undecided,
+			change: func(s *leak.Scenario, _ *leak.Record) { s.Spec.Variants[1].Expect = "" },
+		},
+		{
+			name: "swapped expectations flip the verdict", leakyIs: leak.NotMet, leakyOut: leak.Leaking, fixedIs: leak.NotMet, fixedUp: leak.Clean,
+			change: func(s *leak.Scenario, _ *leak.Record) {
+				s.Spec.Variants[0].Expect, s.Spec.Variants[1].Expect = leak.ExpectClean, leak.ExpectLeaking
+				s.Spec.Variants[1].Fingerprint = []string{"receive"}
+			},
+		},
+		{
+			name: "one edited sample changes its mind", leakyIs: leak.Met, leakyOut: leak.Leaking, fixedIs: leak.NotMet, fixedUp: leak.Leaking,
+			change: func(_ *leak.Scenario, r *leak.Record) {
+				r.Variants[1].Final().Sample("goroutine").Values["count"] = 99
+				r.Variants[1].Idle.Sample("goroutine").Values["count"] = 99
+			},
+		},
+		{
+			name: "a lost sample", leakyIs: leak.Met, leakyOut: leak.Leaking, fixedIs: leak.Undecided,
+			change: func(_ *leak.Scenario, r *leak.Record) { r.Variants[1].Snapshots[4].Samples = nil }, reason: "goroutines: round 4: no sample",
+		},
+		{
+			name: "the subject died in round 3", leakyIs: leak.Met, leakyOut: leak.Leaking, fixedIs: leak.Unmeasured,
+			change: func(_ *leak.Scenario, r *leak.Record) {
+				r.Variants[1].Snapshots = r.Variants[1].Snapshots[:3]
+				r.Variants[1].Failure = &leak.Failure{Message: "the subject exited: signal: killed"}
+			},
+			sentence: "Could not measure: fixed was not measured: 2 of 7 planned rounds were measured: the subject exited: signal: killed; leaky",
+		},
+		{
+			name: "it failed after the last round", leakyIs: leak.Unmeasured, fixedIs: leak.Met, fixedUp: leak.Clean,
+			change: func(_ *leak.Scenario, r *leak.Record) {
+				r.Variants[0].Failure = &leak.Failure{Message: "idle: connection refused"}
+			},
+			reason: "it failed after the last round: idle: connection refused",
+		},
+		{
+			name: "the run failed before the second variant", leakyIs: leak.Met, leakyOut: leak.Leaking, fixedIs: leak.Unmeasured,
+			change: func(_ *leak.Scenario, r *leak.Record) {
+				r.Variants = r.Variants[:1]
+				r.Failure = &leak.Failure{Message: "the cluster is gone"}
+			},
+			reason: "it was not run: the cluster is gone",
+		},
+		{
+			name: "interrupted", leakyIs: leak.Met, leakyOut: leak.Leaking, fixedIs: leak.Unmeasured,
+			change: func(_ *leak.Scenario, r *leak.Record) {
+				r.Variants[1].Snapshots = r.Variants[1].Snapshots[:1]
+				r.Interrupted = true
+			},
+			reason: "0 of 7 planned rounds were measured: the run was interrupted",
+		},
+		{
+			name: "no baseline", leakyIs: leak.Unmeasured, fixedIs: leak.Met, fixedUp: leak.Clean,
+			change: func(_ *leak.Scenario, r *leak.Record) { r.Variants[0].Snapshots = nil },
+		},
+		{
+			name: "a variant that the scenario no longer has", leakyIs: leak.Met, leakyOut: leak.Leaking, fixedIs: leak.Unmeasured,
+			change: func(s *leak.Scenario, _ *leak.Record) { s.Spec.Variants = s.Spec.Variants[:1] }, reason: "the scenario has no variant fixed",
+		},
+		{
+			name: "no rounds planned", leakyIs: leak.Unmeasured, fixedIs: leak.Unmeasured,
+			change: func(_ *leak.Scenario, r *leak.Record) { r.Plan.Rounds = 0 },
+		},
+		{
+			name: "rounds beyond the plan are not looked at", fixed: []float64{3, 3, 3, 3, 3, 3, 3, 3, 900}, leakyIs: leak.Met, leakyOut: leak.Leaking, fixedIs: leak.Met, fixedUp: leak.Clean,
+			change: func(_ *leak.Scenario, r *leak.Record) { setIdle(&r.Variants[1], 3) },
+		},
+		{
+			name: "failed load overrides a leak too", leakyIs: leak.Undecided, fixedIs: leak.Undecided,
+			change: func(_ *leak.Scenario, r *leak.Record) {
+				failing(&r.Variants[0], 2, 20, 14)
+				failing(&r.Variants[1], 2, 20, 14)
+			},
+			reason: "6 of 140 operations (post) failed: 503 Service Unavailable",
+		},
+		{
+			name: "1 % may fail", leakyIs: leak.Met, leakyOut: leak.Leaking, fixedIs: leak.Met, fixedUp: leak.Clean,
+			change: func(_ *leak.Scenario, r *leak.Record) { failing(&r.Variants[1], 2, 20, 19) },
+		},
+		{
+			name: "what neither succeeded nor failed has failed", leakyIs: leak.Met, leakyOut: leak.Leaking, fixedIs: leak.Undecided,
+			change: func(_ *leak.Scenario, r *leak.Record) { r.Variants[1].Snapshots[1].Load[0].Succeeded = 10 },
+		},
+		{
+			name: "a rare action that always fails", leakyIs: leak.Met, leakyOut: leak.Leaking, fixedIs: leak.Undecided,
+			change: func(_ *leak.Scenario, r *leak.Record) {
+				shot := &r.Variants[1].Snapshots[1]
+				shot.Load = append(shot.Load, leak.Tally{Action: "exec", Attempted: 1, Failed: 1})
+			},
+			reason: "1 of 1 operations (exec) failed",
+		},
+		{
+			name: "no operations", leakyIs: leak.Met, leakyOut: leak.Leaking, fixedIs: leak.Undecided,
+			change: func(_ *leak.Scenario, r *leak.Record) {
+				operationsAre(0, 0, 0, 0, 0, 0, 0, 0)(&r.Variants[1])
+			},
+			reason: "no operations were attempted",
+		},
+		{
+			name: "no tallies", leakyIs: leak.Met, leakyOut: leak.Leaking, fixedIs: leak.Undecided,
+			change: func(_ *leak.Scenario, r *leak.Record) {
+				for i := range r.Variants[1].Snapshots {
+					r.Variants[1].Snapshots[i].Load = nil
+				}
+			},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, r := scenario(), recordOf(or(tt.leaky, leakyValues), or(tt.fixed, flatValues))
+			if tt.change != nil {
+				tt.change(s, r)
+			}
+			v := judgeTwice(t, s, r)
+			leaky, fixed := v.Variants[0], v.Variants[1]
+			if leaky.Result != tt.leakyIs || leaky.Outcome != tt.leakyOut {
+				t.Errorf("leaky: %v, %v: %s", leaky.Outcome, leaky.Result, leaky.Reason)
+			}
+			if fixed.Result != tt.fixedIs || fixed.Outcome != tt.fixedUp {
+				t.Errorf("fixed: %v, %v: %s", fixed.Outcome, fixed.Result, fixed.Reason)
+			}
+			if v.Result != leak.Worst(leaky.Result, fixed.Result) || v.Interrupted != r.Interrupted {
+				t.Errorf("%+v", v)
+			}
+			if !strings.Contains(v.Sentence, tt.sentence) {
+				t.Errorf("sentence: %s", v.Sentence)
+			}
+			if !strings.Contains(leaky.Reason+"\n"+fixed.Reason, tt.reason) {
+				t.Errorf("reasons: %s\n%s", leaky.Reason, fixed.Reason)
+			}
+			t.Log(v.Sentence)
+		})
+	}
+}
+
+func or(a, b []float64) []float64 {
+	if a == nil {
+		return b
+	}
+	return a
+}
+
+// judgeTwice judges, and fails if that changed the record, cannot be written, or differs when repeated.
+func judgeTwice(t *testing.T, s *leak.Scenario, r *leak.Record) *leak.Verdict {
+	t.Helper()
+	before, beforeErr := json.Marshal(r)
+	v := Judge(s, r)
+	first, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, _ := json.Marshal(Judge(s, r))
+	if !bytes.Equal(first, second) {
+		t.Fatalf("judged twice:\n%s\n%s", first, second)
+	}
+	if after, _ := json.Marshal(r); beforeErr == nil && !bytes.Equal(before, after) {
+		t.Fatal("the record was changed")
+	}
+	return v
+}
+
+func TestJudgeZeroValues(t *testing.T) {
+	for name, r := range map[string]*leak.Record{
+		"no record":            {},
+		"planned, nothing run": {Plan: leak.Plan{Variants: []string{"leaky", "fixed"}, Rounds: 7}},
+		"empty variants":       {Plan: leak.Plan{Variants: []string{"leaky", "fixed"}}, Variants: []leak.VariantRecord{{Name: "leaky"}, {Name: "fixed"}}},
+		"empty snapshots": {
+			Plan:     leak.Plan{Variants: []string{"fixed"}, Rounds: 1},
+			Variants: []leak.VariantRecord{{Name: "fixed", Snapshots: []leak.Snapshot{{}, {Round: 1}}}},
+		},
+	} {
+		for _, s := range []*leak.Scenario{{}, scenario()} {
+			if v := judgeTwice(t, s, r); v.Result == leak.Met || v.Sentence == "" {
+				t.Errorf("%s: %v: %s", name, v.Result, v.Sentence)
+			}
+		}
+	}
+	failed := &leak.Record{Failure: &leak.Failure{Message: "the cluster did not boot"}}
+	if v := Judge(scenario(), failed); v.Result != leak.Unmeasured || !strings.Contains(v.Sentence, "the cluster did not boot") {
+		t.Errorf("%v: %s", v.Result, v.Sentence)
+	}
+}
+
+// A broken run is judged as far as it went, for information, and passes nothing.
+func TestJudgePartial(t *testing.T) {
+	r := recordOf(leakyValues, flatValues)
+	r.Variants[1].Snapshots = r.Variants[1].Snapshots[:3]
+	v := Judge(scenario(), r).Variants[1]
+	if len(v.Findings) != 3 || len(v.Findings[0].Points) != 4 {
+		t.Fatalf("%+v", v.Findings)
+	}
+	for _, f := range v.Findings {
+		if f.Outcome != leak.Inconclusive || !strings.Contains(f.Summary, "only 2 of 7 planned rounds") {
+			t.Errorf("%s is %v: %s", f.Check, f.Outcome, f.Summary)
+		}
+	}
+}
+
+func TestAlpha(t *testing.T) {
+	s := scenario() // growth and stack with maxPerOp test a trend, delta does not
+	for _, tt := range []struct {
+		variants int
+		want     float64
+	}{{1, 5e-4}, {2, 2.5e-4}, {0, 1e-3}} {
+		if got := alpha(s, tt.variants); got != tt.want {
+			t.Errorf("%d variants: %v, want %v", tt.variants, got, tt.want)
+		}
+	}
+	s.Spec.Checks[2].Value = &Stack{Probe: "goroutine", Match: "x", Max: quantity(1)}
+	if got := alpha(s, 1); got != 1e-3 {
+		t.Errorf("a stack with max draws on the budget: %v", got)
+	}
+	// What is spent is printed: the trend gate's bound.
+	f := Judge(scenario(), recordOf(leakyValues, flatValues)).Variants[0].Findings[1]
+	for _, g := range f.Gates {
+		if g.Name == "trend" && g.Bound != 2.5e-4 {
+			t.Errorf("%+v", g)
+		}
+	}
+}
+
+func TestGrowing(t *testing.T) {
+	r := recordOf(leakyValues, flatValues)
+	v := &r.Variants[0]
+	for i := range 30 { // more stacks than are listed; i of each in the last round
+		s := leak.Stack{State: "select", Frames: []leak.Frame{{Func: fmt.Sprintf("example.org/x.F%d", i)}}}
+		v.Stacks[s.ID()] = s
+		sample := v.Final().Sample("goroutine")
+		sample.Groups["dump"] = append(sample.Groups["dump"], leak.Group{Stack: s.ID(), Count: int64(i)})
+	}
+	vv := Judge(scenario(), r).Variants[0]
+	if len(vv.Growing) != maxStacks {
+		t.Fatalf("%d stacks", len(vv.Growing))
+	}
+	want := leak.StackGrowth{ID: receiveID, Stack: receive, From: 3, To: 143, PerOperation: 1, Module: "k8s.io/apimachinery v0.18.8", Fingerprint: true}
+	if !reflect.DeepEqual(vv.Growing[0], want) {
+		t.Errorf("%+v", vv.Growing[0])
+	}
+	for i, g := range vv.Growing[1:] {
+		if g.To != int64(29-i) || g.Fingerprint {
+			t.Errorf("%d: %+v", i+1, g)
+		}
+	}
+	if len(vv.HeapGrowing) != 1 || vv.HeapGrowing[0].To != 143 {
+		t.Errorf("heap: %+v", vv.HeapGrowing)
+	}
+	if f := vv.Findings[2]; !f.Fingerprint || !f.Stacks[0].Fingerprint || vv.Findings[0].Fingerprint {
+		t.Errorf("fingerprint marks: %+v", vv.Findings)
+	}
+	if fixed := Judge(scenario(), r).Variants[1]; fixed.Growing != nil || fixed.HeapGrowing != nil {
+		t.Errorf("what did not grow is listed: %+v", fixed.Growing)
+	}
+}
+
+// FuzzJudge reads hostile records. Whatever they hold, judging ends, is repeatable, leaves the record
+// alone, and meets an expectation only where every planned round is there with operations.
+func FuzzJudge(f *testing.F) {
+	for _, r := range []*leak.Record{{}, recordOf(leakyValues, flatValues), recordOf(flatValues[:3], leakyValues[:2])} {
+		data, err := json.Marshal(r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var r leak.Record
+		if json.Unmarshal(data, &r) != nil || len(r.Plan.Variants) > 20 {
+			return
+		}
+		v := judgeTwice(t, scenario(), &r)
+		for _, vv := range v.Variants {
+			if vv.Result != leak.Met {
+				continue
+			}
+			m := r.Variant(vv.Variant)
+			if m == nil || r.Plan.Rounds < 1 || len(m.Snapshots) <= r.Plan.Rounds || m.Failure != nil || m.Final().Operations <= 0 {
+				t.Fatalf("%s meets its expectation: %s", vv.Variant, vv.Reason)
+			}
+		}
+	})
+}

@@ -1,0 +1,28 @@
+package checks
+
+import "github.com/leakrig/leakrig/leak"
+
+// Kinds lists every check that a scenario may name.
+func Kinds() []leak.Kind[leak.Check] {
+	return []leak.Kind[leak.Check]{
+		{
+			Name: "delta",
+			Doc: "A hard bound on what a metric gained from the baseline to the last round. " +
+				"No statistics: what is over the bound after the last round, and still is after idling, is a leak.",
+			New: func() leak.Check { return &Delta{} },
+		},
+		{
+			Name: "growth",
+			Doc: "A bound on how much a metric grows per operation. " +
+				"Leaking needs a slope over the bound and a sustained trend (Theil–Sen, Mann–Kendall) that neither slows down nor drains; " +
+				"clean needs growth over the bound to be ruled out; between the two it is inconclusive. Needs 5 rounds or more.",
+			New: func() leak.Check { return &Growth{} },
+		},
+		{
+			Name: "stack",
+			Doc: "A bound on the goroutines that stand on a stack, or on the heap bytes that were allocated on it. " +
+				"`max` bounds what they gained in all, as delta does; `maxPerOp` bounds their growth per operation, as growth does.",
+			New: func() leak.Check { return &Stack{Probe: "goroutine"} },
+		},
+	}
+}

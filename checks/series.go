@@ -1,0 +1,192 @@
+package checks
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+const (
+	// maxPoints bounds the pairs of points that are compared.
+	maxPoints = 1000
+	// maxValue is far over anything a probe reads and keeps every difference and slope finite.
+	maxValue = 1e18
+)
+
+// evidence is what a check judges, with the units that the record states.
+type evidence struct {
+	leak.Evidence
+	metrics map[string]leak.Metric
+}
+
+// defaults are the metrics that "" stands for, and their units where the record does not say.
+func defaults(probe string) leak.Metric {
+	switch probe {
+	case "goroutine":
+		return leak.Metric{Name: "count", Unit: "goroutines"}
+	case "heap":
+		return leak.Metric{Name: "alloc", Unit: "bytes"}
+	case "process":
+		return leak.Metric{Name: "rss", Unit: "bytes"}
+	}
+	return leak.Metric{}
+}
+
+// series is one number over the rounds, baseline first.
+type series struct {
+	name, unit string
+	points     []leak.Point
+	idle       *leak.Point
+}
+
+// wholeRounds is the baseline and the rounds after it, without a gap, up to the planned number. What
+// was measured beyond the plan is not judged: looks are fixed beforehand.
+func wholeRounds(v *leak.VariantRecord, planned int) []leak.Snapshot {
+	n := 0
+	for n < len(v.Snapshots) && n <= planned && v.Snapshots[n].Round == n {
+		n++
+	}
+	return v.Snapshots[:n]
+}
+
+// metricSeries reads probe.metric from every snapshot. A sample that is missing is an error.
+func (e evidence) metricSeries(probe, metric string) (series, error) {
+	known := defaults(probe)
+	if metric == "" {
+		metric = known.Name
+	}
+	s := series{name: probe + "." + metric}
+	if m, ok := e.metrics[s.name]; ok {
+		s.unit = m.Unit
+	} else if metric == known.Name {
+		s.unit = known.Unit
+	}
+	if metric == "" {
+		s.name = probe
+		return s, fmt.Errorf("the probe %s has no default metric; name one with metric", probe)
+	}
+	err := e.read(&s, func(shot *leak.Snapshot) (float64, error) {
+		sample := shot.Sample(probe)
+		if sample == nil {
+			return 0, fmt.Errorf("no sample of the probe %s", probe)
+		}
+		v, ok := sample.Values[metric]
+		if !ok {
+			return 0, fmt.Errorf("the sample has no %s", s.name)
+		}
+		return v, nil
+	})
+	return s, err
+}
+
+// read fills the points of s, in order, up to the first that cannot be read.
+func (e evidence) read(s *series, value func(*leak.Snapshot) (float64, error)) error {
+	shots := wholeRounds(&e.Variant, e.Rounds)
+	switch {
+	case len(shots) == 0:
+		return fmt.Errorf("no baseline was measured")
+	case len(shots) > maxPoints:
+		return fmt.Errorf("%d rounds are more than can be judged", len(shots)-1)
+	}
+	for i := range shots {
+		p, err := point(&shots[i], value)
+		if err != nil {
+			return fmt.Errorf("%s: %w", roundName(i), err)
+		}
+		if i > 0 && p.Operations < s.points[i-1].Operations {
+			return fmt.Errorf("%s: the operations went back to %d", roundName(i), p.Operations)
+		}
+		s.points = append(s.points, p)
+	}
+	if idle := e.Variant.Idle; idle != nil {
+		p, err := point(idle, value)
+		if err != nil {
+			return fmt.Errorf("after idling: %w", err)
+		}
+		p.Idle = true
+		s.idle = &p
+	}
+	return nil
+}
+
+func point(shot *leak.Snapshot, value func(*leak.Snapshot) (float64, error)) (leak.Point, error) {
+	v, err := value(shot)
+	if err == nil && !(v >= 0 && v <= maxValue) { // NaN is neither
+		err = fmt.Errorf("%v is not a value that a probe reads", v)
+	}
+	if err == nil && shot.Operations < 0 {
+		err = fmt.Errorf("%d operations", shot.Operations)
+	}
+	return leak.Point{Round: shot.Round, Operations: shot.Operations, Value: v, Unsettled: !shot.Settle.Settled}, err
+}
+
+func roundName(i int) string {
+	if i == 0 {
+		return "baseline"
+	}
+	return fmt.Sprintf("round %d", i)
+}
+
+func (s series) first() leak.Point { return s.points[0] }
+func (s series) last() leak.Point  { return s.points[len(s.points)-1] }
+
+// net is what the series gained, and over how many operations.
+func (s series) net() (gain, operations float64) {
+	return s.last().Value - s.first().Value, float64(s.last().Operations) - float64(s.first().Operations)
+}
+
+// rate is net growth per operation, 0 where there were no operations.
+func (s series) rate() float64 {
+	gain, operations := s.net()
+	if operations <= 0 {
+		return 0
+	}
+	return gain / operations
+}
+
+// loaded counts the rounds that had operations: the others tell nothing about growth.
+func (s series) loaded() int {
+	n := 0
+	for i := 1; i < len(s.points); i++ {
+		if s.points[i].Operations > s.points[i-1].Operations {
+			n++
+		}
+	}
+	return n
+}
+
+// tail is the last n points.
+func (s series) tail(n int) series {
+	s.points = s.points[max(len(s.points)-n, 0):]
+	return s
+}
+
+func (s series) values() []float64 {
+	y := make([]float64, len(s.points))
+	for i, p := range s.points {
+		y[i] = p.Value
+	}
+	return y
+}
+
+// fit is the Theil–Sen line over the operations; it is false where there were none.
+func (s series) fit() (fit, bool) {
+	x := make([]float64, len(s.points))
+	for i, p := range s.points {
+		x[i] = float64(p.Operations)
+	}
+	return theilSen(x, s.values())
+}
+
+// allPoints is what a finding shows: the rounds and, marked, the measurement after idling.
+func (s series) allPoints() []leak.Point {
+	points := slices.Clone(s.points)
+	if s.idle != nil {
+		points = append(points, *s.idle)
+	}
+	return points
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

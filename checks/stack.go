@@ -1,0 +1,139 @@
+package checks
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// Stack bounds what stands on the stacks that match: goroutines, or bytes for the heap.
+type Stack struct {
+	Probe    string         `yaml:"probe,omitempty" doc:"the probe that reads the stacks (default goroutine)"`
+	Match    string         `yaml:"match" doc:"Go regular expression; it must match the full name or the file:line of one frame, or the name of the creator"`
+	State    string         `yaml:"state,omitempty" doc:"wait state, as a goroutine dump prints it (chan send)"`
+	Max      *leak.Quantity `yaml:"max,omitempty" doc:"the most they may gain over all rounds together; this or maxPerOp"`
+	MaxPerOp *leak.Quantity `yaml:"maxPerOp,omitempty" doc:"the most they may grow per operation; this or max"`
+}
+
+// Reads tells the probe whose stacks are judged.
+func (c *Stack) Reads() (probe, metric string) { return c.Probe, "" }
+
+// TestsTrend says whether the check draws on the false-alarm budget.
+func (c *Stack) TestsTrend() bool { return c.MaxPerOp != nil }
+
+// Validate tells every problem of the configuration.
+func (c *Stack) Validate() error {
+	errs := []error{needProbe(c.Probe)}
+	if _, err := regexp.Compile(c.Match); err != nil {
+		errs = append(errs, &leak.FieldError{Field: "match", Problem: err.Error(), Hint: "brackets and stars in names are escaped: \\(\\*StreamWatcher\\)\\.receive"})
+	} else if c.Match == "" {
+		errs = append(errs, &leak.FieldError{Field: "match", Problem: "is missing", Hint: "part of a function's name will do"})
+	}
+	switch {
+	case c.Max == nil && c.MaxPerOp == nil:
+		errs = append(errs, &leak.FieldError{Field: "maxPerOp", Problem: "is missing, and so is max", Hint: "maxPerOp: 0.01 bounds growth per operation"})
+	case c.Max != nil && c.MaxPerOp != nil:
+		errs = append(errs, &leak.FieldError{Field: "maxPerOp", Problem: "cannot stand beside max", Hint: "write two checks"})
+	}
+	if c.Max != nil {
+		errs = append(errs, needBound("max", *c.Max))
+	}
+	if c.MaxPerOp != nil {
+		errs = append(errs, needBound("maxPerOp", *c.MaxPerOp))
+	}
+	return errors.Join(errs...)
+}
+
+// Check judges the sum of the stacks that match.
+func (c *Stack) Check(e leak.Evidence) leak.Finding { return c.check(evidence{Evidence: e}) }
+
+func (c *Stack) check(e evidence) leak.Finding {
+	f := e.finding("stack")
+	if err := c.Validate(); err != nil {
+		return undecided(f, err)
+	}
+	if c.MaxPerOp != nil {
+		f.Bound, f.BoundPerOperation = float64(*c.MaxPerOp), true
+	} else {
+		f.Bound = float64(*c.Max)
+	}
+	census, err := e.census(c.Probe)
+	if err != nil {
+		return undecided(f, err)
+	}
+	m := c.matcher(census)
+	s := series{unit: census.unit}
+	err = e.read(&s, m.sum)
+	f.Stacks = census.growing(func(id string) bool { return m.stacks[id].matches })
+	f = e.judge(f, s, err)
+	switch {
+	case census.fallback:
+		f.Summary += " (from pprof profiles, without creators: not every snapshot has a text dump)"
+	case len(f.Stacks) == 0 && err == nil:
+		f.Summary += fmt.Sprintf(" (no stack matches %q)", c.Match)
+	}
+	return f
+}
+
+// match is how a stack stands to a Stack check.
+type match struct{ frames, creator, matches bool }
+
+// classify matches the parts of a stack. State has to be equal, if one is asked for.
+func (c *Stack) classify(re *regexp.Regexp, s leak.Stack) match {
+	m := match{creator: s.Creator != nil && re.MatchString(s.Creator.Func)}
+	for _, f := range s.Frames {
+		m.frames = m.frames || re.MatchString(f.Func) || re.MatchString(f.Position())
+	}
+	m.matches = (m.frames || m.creator) && (c.State == "" || c.State == s.State)
+	return m
+}
+
+// matcher is a Stack check over a census, every stack matched once.
+type matcher struct {
+	*census
+	stacks map[string]match
+	// stateless is set where a state is asked for that this source does not tell.
+	stateless bool
+}
+
+func (c *Stack) matcher(census *census) matcher {
+	re := regexp.MustCompile(c.Match)
+	m := matcher{census: census, stacks: map[string]match{}, stateless: c.State != "" && !census.states[c.State]}
+	for id, s := range census.stacks {
+		m.stacks[id] = c.classify(re, s)
+	}
+	return m
+}
+
+// sum adds up the groups that match. What a profile cannot tell is an error and not a zero: a stack
+// without its wait state where one is asked for, and a stack that only its creator would match.
+func (m matcher) sum(shot *leak.Snapshot) (float64, error) {
+	const needsDump = "which needs a text dump (goroutine?debug=2) in every snapshot"
+	sum := 0.0
+	for _, g := range groups(shot, m.probe, m.source) {
+		s := m.census.stacks[g.Stack]
+		if m.stateless && s.State == "" && m.stacks[g.Stack].frames {
+			return 0, fmt.Errorf("the wait state of %s is not known, %s", place(s), needsDump)
+		}
+		if m.stacks[g.Stack].matches {
+			sum += m.amount(g)
+		}
+	}
+	if !m.fallback {
+		return sum, nil
+	}
+	for _, g := range groups(shot, m.probe, "dump") {
+		if hit := m.stacks[g.Stack]; hit.creator && !hit.frames {
+			return 0, fmt.Errorf("%s matches by its creator, %s", place(m.census.stacks[g.Stack]), needsDump)
+		}
+	}
+	return sum, nil
+}
+
+// matchOne returns the check as a predicate on stacks.
+func (c *Stack) matchOne() func(leak.Stack) bool {
+	re := regexp.MustCompile(c.Match)
+	return func(s leak.Stack) bool { return c.classify(re, s).matches }
+}

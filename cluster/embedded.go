@@ -1,0 +1,191 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// namespace is where subjects of an embedded control plane make their objects.
+const namespace = "leakrig"
+
+// assetsVariable names a folder with kube-apiserver and etcd, as everywhere else where envtest is used.
+const assetsVariable = "KUBEBUILDER_ASSETS"
+
+func embeddedKind(cache string) leak.Kind[leak.Provider] {
+	return leak.Kind[leak.Provider]{
+		Name: "embedded",
+		Doc: "A real etcd and a real kube-apiserver as processes of this machine. " +
+			"They are built once from the upstream Go modules, or taken from " + assetsVariable + " where the version is the right one. " +
+			"There is no kubelet and no controller-manager: pods stay pending, Deployments do nothing, namespaces never finish deleting.",
+		New: func() leak.Provider { return &Embedded{Cache: cache} },
+	}
+}
+
+// Embedded boots control planes without nodes.
+type Embedded struct {
+	// Cache is the folder for binaries that were built.
+	Cache string
+}
+
+// Boot starts etcd and kube-apiserver on loopback ports.
+func (e *Embedded) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, error) {
+	bin, err := e.binaries(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	plane := &plane{logs: o.Logs}
+	// envtest takes no context. Its start is bounded, so an interrupt waits for it and then stops what
+	// it started.
+	if err := plane.start(bin, o); err != nil {
+		return nil, errors.Join(err, plane.Close(ctx))
+	}
+	if err := plane.prepare(ctx, o.Scratch); err != nil {
+		return nil, errors.Join(err, plane.Close(ctx))
+	}
+	plane.info.BootTime = time.Since(start).Seconds()
+	return plane, nil
+}
+
+// assets are the paths of the two binaries.
+type assets struct{ apiserver, etcd string }
+
+// binaries returns those of KUBEBUILDER_ASSETS when they are of the wanted version, else builds them.
+func (e *Embedded) binaries(ctx context.Context, o leak.BootOptions) (assets, error) {
+	if dir := os.Getenv(assetsVariable); dir != "" {
+		a := assets{filepath.Join(dir, "kube-apiserver"), filepath.Join(dir, "etcd")}
+		version, err := versionOf(ctx, a.apiserver)
+		if err == nil && version == o.Spec.Kubernetes {
+			return a, nil
+		}
+		o.Progress.Log("%s holds kube-apiserver %s, the scenario asks for %s: not used", assetsVariable, orUnknown(version), o.Spec.Kubernetes)
+	}
+	u := upstream{cache: e.Cache, progress: o.Progress}
+	apiserver, err := u.build(ctx, kubernetesModule(o.Spec.Kubernetes), "k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver")
+	if err != nil {
+		return assets{}, err
+	}
+	etcd, err := u.build(ctx, etcdModule, "go.etcd.io/etcd/server/v3", "etcd")
+	return assets{apiserver, etcd}, err
+}
+
+func versionOf(ctx context.Context, apiserver string) (string, error) {
+	out, err := exec.CommandContext(ctx, apiserver, "--version").Output()
+	return strings.TrimPrefix(strings.TrimSpace(string(out)), "Kubernetes "), err
+}
+
+func orUnknown(version string) string {
+	if version == "" {
+		return "of no known version"
+	}
+	return version
+}
+
+// plane is a running control plane.
+type plane struct {
+	env        envtest.Environment
+	config     *rest.Config
+	client     kubernetes.Interface
+	kubeconfig string
+	info       leak.ClusterInfo
+	logs       string
+	files      []*os.File
+}
+
+func (p *plane) start(bin assets, o leak.BootOptions) error {
+	log.SetLogger(logr.Discard()) // the progress is ours to tell
+	existing := false
+	p.env = envtest.Environment{
+		UseExistingCluster:       &existing, // else an environment variable could redirect the run
+		ControlPlaneStartTimeout: time.Minute,
+		ControlPlaneStopTimeout:  20 * time.Second,
+	}
+	apiLog, err := p.logFile("kube-apiserver.log")
+	if err != nil {
+		return err
+	}
+	etcdLog, err := p.logFile("etcd.log")
+	if err != nil {
+		return err
+	}
+	etcdDir, apiDir := filepath.Join(o.Scratch, "etcd"), filepath.Join(o.Scratch, "kube-apiserver")
+	if err := errors.Join(os.MkdirAll(etcdDir, 0o700), os.MkdirAll(apiDir, 0o700)); err != nil {
+		return err
+	}
+	api := p.env.ControlPlane.GetAPIServer()
+	api.Path, api.CertDir, api.Out, api.Err = bin.apiserver, apiDir, apiLog, apiLog
+	p.env.ControlPlane.Etcd = &envtest.Etcd{Path: bin.etcd, DataDir: etcdDir, Out: etcdLog, Err: etcdLog}
+	if p.config, err = p.env.Start(); err != nil {
+		return leak.WithHint(fmt.Errorf("start the control plane: %w", err), "see the logs in %s", p.logs)
+	}
+	p.client, err = kubernetes.NewForConfig(p.config)
+	return err
+}
+
+func (p *plane) logFile(name string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(p.logs, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err == nil {
+		p.files = append(p.files, f)
+	}
+	return f, err
+}
+
+// prepare makes the namespace and the kubeconfig that subjects get, and asks for the version.
+func (p *plane) prepare(ctx context.Context, scratch string) error {
+	version, err := p.client.Discovery().ServerVersion()
+	if err != nil {
+		return fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	p.info = leak.ClusterInfo{Provider: "embedded", Kubernetes: version.GitVersion}
+	_, err = p.client.CoreV1().Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("create namespace %s: %w", namespace, err)
+	}
+	config, err := clientcmd.Load(p.env.KubeConfig)
+	if err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	config.Contexts[config.CurrentContext].Namespace = namespace
+	p.kubeconfig = filepath.Join(scratch, "kubeconfig")
+	return clientcmd.WriteToFile(*config, p.kubeconfig) // mode 0600
+}
+
+func (p *plane) Info() leak.ClusterInfo { return p.info }
+
+func (p *plane) Kubeconfig() string { return p.kubeconfig }
+
+func (p *plane) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if _, err := p.client.CoreV1().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
+		return leak.WithHint(fmt.Errorf("the API server no longer answers: %w", err), "see the logs in %s", p.logs)
+	}
+	return nil
+}
+
+// Close stops the API server, then etcd. It is bounded by envtest's own timeouts.
+func (p *plane) Close(context.Context) error {
+	err := p.env.Stop()
+	for _, f := range p.files {
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}

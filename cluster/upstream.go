@@ -1,0 +1,255 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/semver"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// pins are go.mod and go.sum files under other names, since the contents of a nested module cannot be
+// embedded. A binary that was installed without its source can build a control plane, too.
+//
+//go:embed upstream/*.mod upstream/*.sum
+var pins embed.FS
+
+// upstreamModule is a set of upstream commands that are built with one go.mod.
+type upstreamModule struct {
+	// name and version name the pin: upstream/<name>-<version>.mod.
+	name, version string
+	// generate makes a go.mod where there is no pin; nil when there always is one.
+	generate func(ctx context.Context, version string) ([]byte, error)
+	// stamp are the -X flags without which the commands do not know their own version.
+	stamp []string
+}
+
+// etcdModule is the etcd that Kubernetes v1.34 names; older API servers accept it as well.
+var etcdModule = upstreamModule{name: "etcd", version: "v3.6.5"}
+
+func kubernetesModule(version string) upstreamModule {
+	m := upstreamModule{name: "kubernetes", version: version, generate: kubernetesMod}
+	major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(version), "v"), ".")
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		m.stamp = append(m.stamp,
+			"-X", pkg+".gitVersion="+version, "-X", pkg+".gitMajor="+major, "-X", pkg+".gitMinor="+minor, "-X", pkg+".gitTreeState=clean")
+	}
+	return m
+}
+
+// upstream builds commands of upstream modules into a cache.
+type upstream struct {
+	cache    string
+	progress leak.Progress
+}
+
+// build returns the path of a command of m, building it where the cache does not have it. Concurrent
+// builders wait for each other.
+func (u upstream) build(ctx context.Context, m upstreamModule, pkg, command string) (string, error) {
+	mod, sum, err := m.files(ctx)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(u.cache, "upstream", m.name+"-"+m.version+"-"+runtime.GOOS+"-"+runtime.GOARCH+"-"+fingerprint(mod, sum, m.stamp))
+	binary := filepath.Join(dir, command)
+	if _, err := os.Stat(binary); err == nil {
+		return binary, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", cacheHint(err)
+	}
+	unlock, err := lock(ctx, filepath.Join(dir, ".lock"), func() {
+		u.progress.Log("waiting for another leakrig that is building %s %s", command, m.version)
+	})
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := os.Stat(binary); err == nil {
+		return binary, nil
+	}
+	start := time.Now()
+	u.progress.Log("building %s %s from upstream modules, once: this takes some minutes", command, m.version)
+	if err := u.compile(ctx, m, dir, mod, sum, pkg, command); err != nil {
+		return "", fmt.Errorf("build %s %s: %w", command, m.version, err)
+	}
+	u.progress.Log("built %s %s in %s", command, m.version, time.Since(start).Round(time.Second))
+	return binary, nil
+}
+
+func cacheHint(err error) error {
+	return leak.WithHint(err, "LEAKRIG_CACHE names another folder for what is built once")
+}
+
+// fingerprint tells builds of different pins apart.
+func fingerprint(mod, sum []byte, stamp []string) string {
+	h := sha256.New()
+	for _, part := range [][]byte{mod, sum, []byte(strings.Join(stamp, " "))} {
+		fmt.Fprintf(h, "%d\n", len(part))
+		h.Write(part)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6])
+}
+
+func (u upstream) compile(ctx context.Context, m upstreamModule, dir string, mod, sum []byte, pkg, command string) error {
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(dir, "go.mod"), mod, 0o600),
+		os.WriteFile(filepath.Join(dir, "go.sum"), sum, 0o600)); err != nil {
+		return cacheHint(err)
+	}
+	mode := "-mod=readonly"
+	if sum == nil {
+		mode = "-mod=mod" // generated: go.sum is written as the checksum database confirms it
+	}
+	packages := 0
+	err := u.golang(ctx, dir, command+" "+m.version, func(string) { packages++ }, "list", mode, "-deps", pkg)
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(dir, command+".tmp")
+	defer os.Remove(tmp)
+	compiled := 0
+	err = u.golang(ctx, dir, command+" "+m.version, func(string) {
+		compiled++
+		u.progress.Status("building %s %s: %d of at most %d packages compiled", command, m.version, compiled, packages)
+	}, "build", mode, "-v", "-trimpath", "-buildvcs=false", "-ldflags", strings.Join(append([]string{"-s", "-w"}, m.stamp...), " "), "-o", tmp, pkg)
+	if err != nil {
+		return err
+	}
+	return os.Rename(tmp, filepath.Join(dir, command))
+}
+
+// golang runs the go command in dir and hands it each line that names a package. Downloads become
+// progress; whatever else it says is kept for the error.
+func (u upstream) golang(ctx context.Context, dir, what string, line func(string), args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0")
+	r, w := io.Pipe()
+	cmd.Stdout, cmd.Stderr = w, w
+	var said []string
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		downloads := 0
+		lines := bufio.NewScanner(r)
+		for lines.Scan() {
+			text := lines.Text()
+			switch {
+			case strings.HasPrefix(text, "go: downloading "):
+				downloads++
+				u.progress.Status("building %s: %d modules downloaded", what, downloads)
+			case strings.ContainsAny(text, " :"):
+				said = append(said, text)
+			default:
+				line(text)
+			}
+		}
+		_, _ = io.Copy(io.Discard, r) // a line too long for the scanner must not block the command
+	}()
+	err := cmd.Run()
+	w.Close()
+	<-read
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, exec.ErrNotFound) {
+		return leak.WithHint(errors.New("the go command is not on the PATH"), "install Go, or point %s at ready-made binaries", assetsVariable)
+	}
+	if err != nil {
+		return leak.WithHint(fmt.Errorf("go %s: %w\n%s", args[0], err, strings.Join(said[max(0, len(said)-15):], "\n")),
+			"can the Go module proxy be reached? the build goes on where it stopped")
+	}
+	return nil
+}
+
+// files returns the pinned go.mod and go.sum, or a generated go.mod without a go.sum.
+func (m upstreamModule) files(ctx context.Context) (mod, sum []byte, err error) {
+	base := "upstream/" + m.name + "-" + m.version
+	if mod, err = pins.ReadFile(base + ".mod"); err == nil {
+		sum, err = pins.ReadFile(base + ".sum")
+		return mod, sum, err
+	}
+	if m.generate == nil {
+		return nil, nil, err
+	}
+	mod, err = m.generate(ctx, m.version)
+	return mod, nil, err
+}
+
+// kubernetesMod makes a go.mod for any released version: Kubernetes requires its staging modules at
+// v0.0.0 and replaces them by folders, which a dependent has to replace by the released modules.
+func kubernetesMod(ctx context.Context, version string) ([]byte, error) {
+	upstreamMod, err := downloadMod(ctx, module.Version{Path: "k8s.io/kubernetes", Version: version})
+	if err != nil {
+		return nil, err
+	}
+	f := new(modfile.File)
+	if err := errors.Join(
+		f.AddModuleStmt("leakrig.dev/upstream/kubernetes"),
+		f.AddGoStmt("1.26.0"),
+		f.AddRequire("k8s.io/kubernetes", version)); err != nil {
+		return nil, err
+	}
+	staging := "v0." + strings.TrimPrefix(version, "v1.")
+	for _, r := range upstreamMod.Replace {
+		if strings.HasPrefix(r.New.Path, "./staging/") {
+			err = errors.Join(err, f.AddReplace(r.Old.Path, "", r.Old.Path, staging))
+		} else {
+			err = errors.Join(err, f.AddReplace(r.Old.Path, r.Old.Version, r.New.Path, r.New.Version))
+		}
+	}
+	// Since v1.30 or so the staging modules are replaced by a workspace instead.
+	for _, r := range upstreamMod.Require {
+		if r.Mod.Version == "v0.0.0" && strings.HasPrefix(r.Mod.Path, "k8s.io/") {
+			err = errors.Join(err, f.AddReplace(r.Mod.Path, "", r.Mod.Path, staging))
+		}
+	}
+	for _, g := range upstreamMod.Godebug {
+		err = errors.Join(err, f.AddGodebug(g.Key, g.Value))
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.Cleanup()
+	return f.Format()
+}
+
+func downloadMod(ctx context.Context, m module.Version) (*modfile.File, error) {
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", m.String())
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	cmd.Dir = os.TempDir()
+	out, err := cmd.Output()
+	var answer struct{ GoMod, Error string }
+	if jsonErr := json.Unmarshal(out, &answer); err == nil {
+		err = jsonErr
+	}
+	if answer.Error != "" {
+		err = errors.New(answer.Error)
+	}
+	if err != nil {
+		return nil, leak.WithHint(fmt.Errorf("find %s: %w", m, err), "is it a released version, and can the Go module proxy be reached?")
+	}
+	data, err := os.ReadFile(answer.GoMod)
+	if err != nil {
+		return nil, err
+	}
+	return modfile.Parse(answer.GoMod, bytes.TrimSpace(data), nil)
+}

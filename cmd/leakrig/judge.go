@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leakrig/leakrig/checks"
+	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/reports"
+	"github.com/leakrig/leakrig/scenarios"
+)
+
+func (a *app) judgeCommand() *cobra.Command {
+	var scenario, format string
+	c := &cobra.Command{
+		Use:   "judge RUN_DIR",
+		Short: "Decide again from the record of a run",
+		Long: `Decide again from the record of a run, with the checks that it was run with or with those of another
+scenario file. No cluster, network or subject is needed. Writes verdict.json and the reports anew.`,
+		Example: `  leakrig judge runs/watch-then-delete/20261120T140000Z
+  leakrig judge runs/watch-then-delete/20261120T140000Z --scenario stricter.yaml`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			f, err := findFormat(format)
+			if err != nil {
+				return err
+			}
+			dir := leak.RunDir(args[0])
+			s, record, err := readRun(dir, scenario)
+			if err != nil {
+				return err
+			}
+			a.code, err = conclude(c.OutOrStdout(), dir, s, record, f, false)
+			return err
+		},
+	}
+	c.Flags().StringVar(&scenario, "scenario", "", "judge with the checks of this scenario `file`")
+	formatFlag(c, &format)
+	return c
+}
+
+func (a *app) reportCommand() *cobra.Command {
+	var format, output string
+	c := &cobra.Command{
+		Use:   "report RUN_DIR",
+		Short: "Render the report of a run again",
+		Long: `Render the report of a run again, from its record and verdict alone.
+
+Without --format all report files of the run directory are written anew and the text report is
+printed; with it, that report alone goes to standard output or to the file of --output.`,
+		Example: `  leakrig report runs/watch-then-delete/20261120T140000Z
+  leakrig report runs/watch-then-delete/20261120T140000Z --format html --output leak.html`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			f, err := findFormat(format)
+			if err != nil {
+				return err
+			}
+			dir := leak.RunDir(args[0])
+			s, record, err := readRun(dir, "")
+			if err != nil {
+				return err
+			}
+			verdict, err := dir.ReadVerdict()
+			if errors.Is(err, os.ErrNotExist) {
+				verdict, err = checks.Judge(s, record), nil
+			}
+			if err != nil {
+				return err
+			}
+			in := reports.Input{Scenario: s, Record: record, Verdict: verdict, RunDir: string(dir)}
+			if !c.Flags().Changed("format") && output == "" {
+				if err := writeReports(dir, in); err != nil {
+					return err
+				}
+			}
+			if output != "" {
+				return renderFile(output, f, in)
+			}
+			return f.Render(c.OutOrStdout(), in)
+		},
+	}
+	formatFlag(c, &format)
+	c.Flags().StringVarP(&output, "output", "o", "", "write to this `file` instead of standard output")
+	return c
+}
+
+func formatFlag(c *cobra.Command, format *string) {
+	var names []string
+	for _, f := range reports.Formats() {
+		names = append(names, f.Name)
+	}
+	c.Flags().StringVar(format, "format", "text", "what is printed: "+strings.Join(names, ", "))
+}
+
+func findFormat(name string) (reports.Format, error) {
+	var names []string
+	for _, f := range reports.Formats() {
+		if f.Name == name {
+			return f, nil
+		}
+		names = append(names, f.Name)
+	}
+	return reports.Format{}, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--format %s: no such format", name), "it is one of: %s", strings.Join(names, ", "))}
+}
+
+// readRun reads a run directory. scenario is a file with other checks, "" for those of the run.
+func readRun(dir leak.RunDir, scenario string) (*leak.Scenario, *leak.Record, error) {
+	record, err := dir.ReadRecord()
+	if err != nil {
+		return nil, nil, err
+	}
+	if scenario == "" {
+		scenario = dir.Path(leak.ScenarioFile)
+	}
+	src, err := scenarios.Find(scenario)
+	if err != nil {
+		return nil, nil, &leak.UsageError{Err: err}
+	}
+	s, err := scenarios.Load(src, kinds())
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, record, nil
+}
+
+// conclude judges, writes verdict and reports, prints one of them, and decides the exit code.
+func conclude(w io.Writer, dir leak.RunDir, s *leak.Scenario, record *leak.Record, f reports.Format, fresh bool) (int, error) {
+	verdict := checks.Judge(s, record)
+	in := reports.Input{Scenario: s, Record: record, Verdict: verdict, RunDir: string(dir)}
+	written := errors.Join(dir.WriteVerdict(verdict), writeReports(dir, in))
+	if err := f.Render(w, in); err != nil {
+		return 0, err
+	}
+	if written != nil {
+		return 0, written
+	}
+	// An interruption belongs to the run, not to a later look at its record.
+	return leak.ExitCode(fresh && record.Interrupted, false, false, verdict.Result), nil
+}
+
+func writeReports(dir leak.RunDir, in reports.Input) error {
+	var errs []error
+	for _, f := range reports.Formats() {
+		if f.File != "" {
+			errs = append(errs, renderFile(dir.Path(f.File), f, in))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// renderFile writes a report whole or not at all.
+func renderFile(path string, f reports.Format, in reports.Input) error {
+	var b bytes.Buffer
+	if err := f.Render(&b, in); err != nil {
+		return fmt.Errorf("render %s: %w", f.Name, err)
+	}
+	return leak.WriteFile(path, b.Bytes())
+}

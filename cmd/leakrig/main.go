@@ -1,0 +1,98 @@
+// Command leakrig replays a load against real Go software, reads goroutines and heap around every
+// round of it, and says with numbers whether the software leaks, where, and by how much per operation.
+//
+// This package holds flags, wiring and exit codes, and nothing else.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+// run is main without the exit, so that test scripts can call it.
+func run(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, func() {
+		stop() // the next signal ends the rig at once
+		fmt.Fprintln(os.Stderr, "\nleakrig: interrupted: stopping what was started (again to give up at once)")
+	})
+	a := &app{}
+	root := a.command()
+	root.SetArgs(args)
+	if err := root.ExecuteContext(ctx); err != nil {
+		return complain(err)
+	}
+	return a.code
+}
+
+// app carries the exit code of a command that ended without an error.
+type app struct{ code int }
+
+func (a *app) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "leakrig",
+		Short: "Reproduce a leak, and prove that it is gone",
+		Long: `leakrig replays a load against real Go software on a real Kubernetes API server, reads goroutines
+and heap around every round of it, and says with numbers whether the software leaks, where, and by how
+much per operation.
+
+Start with:   leakrig list
+then:         leakrig run watch-then-delete
+
+Exit codes:   0 as expected · 1 not as expected · 2 bad usage or scenario · 3 could not measure
+              4 inconclusive · 130 interrupted`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
+	root.AddCommand(a.runCommand(), a.judgeCommand(), a.reportCommand(),
+		listCommand(), validateCommand(), kindsCommand(), versionCommand())
+	for _, c := range root.Commands() {
+		check := c.Args
+		c.Args = func(c *cobra.Command, args []string) error { return usage(c, check(c, args)) }
+	}
+	return root
+}
+
+// usage marks an error of the command line.
+func usage(c *cobra.Command, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &leak.UsageError{Err: leak.WithHint(err, "%s --help", c.CommandPath())}
+}
+
+// complain prints an error with its hint and decides the exit code.
+func complain(err error) int {
+	fmt.Fprintf(os.Stderr, "leakrig: error: %s\n", printable(err.Error()))
+	if hint := leak.Hint(err); hint != "" {
+		fmt.Fprintf(os.Stderr, "leakrig: hint: %s\n", printable(hint))
+	}
+	var bad *leak.UsageError
+	// cobra returns unknown commands as plain errors.
+	isUsage := errors.As(err, &bad) || strings.HasPrefix(err.Error(), "unknown command")
+	return leak.ExitCode(errors.Is(err, context.Canceled), isUsage, true)
+}
+
+// printable keeps control characters of foreign origin from the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && (r < ' ' || r >= 0x7f && r < 0xa0) {
+			return '?'
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+
+	"github.com/leakrig/leakrig/checks"
+	"github.com/leakrig/leakrig/cluster"
+	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/load"
+	"github.com/leakrig/leakrig/profiles"
+	"github.com/leakrig/leakrig/scenarios"
+)
+
+// kinds is all that a scenario may name.
+func kinds() leak.Kinds {
+	k := leak.Kinds{Actions: load.Kinds(), Probes: profiles.Kinds(), Checks: checks.Kinds()}
+	for _, p := range cluster.Kinds("") {
+		k.Providers = append(k.Providers, p.Name)
+	}
+	return k
+}
+
+// open finds and loads a scenario by name or path.
+func open(nameOrFile string) (scenarios.Source, *leak.Scenario, error) {
+	src, err := scenarios.Find(nameOrFile)
+	if err != nil {
+		return src, nil, &leak.UsageError{Err: err}
+	}
+	s, err := scenarios.Load(src, kinds())
+	return src, s, err
+}
+
+// cacheDir is the folder for what is built once and used again.
+func cacheDir() (string, error) {
+	dir := os.Getenv("LEAKRIG_CACHE")
+	if dir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return "", leak.WithHint(err, "LEAKRIG_CACHE names a folder for what is built once and used again")
+		}
+		dir = filepath.Join(user, "leakrig")
+	}
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
+		return "", leak.WithHint(fmt.Errorf("cache: %w", err), "LEAKRIG_CACHE names another folder for what is built once and used again")
+	}
+	return dir, nil
+}
+
+// version is what the build says of itself.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(unknown)"
+}

@@ -1,0 +1,57 @@
+package leak
+
+import (
+	"errors"
+	"fmt"
+)
+
+// WithHint attaches to err what the user can do next. The hint is printed on a line of its own.
+func WithHint(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return &hinted{err, fmt.Sprintf(format, args...)}
+}
+
+type hinted struct {
+	error
+	hint string
+}
+
+func (h *hinted) Unwrap() error { return h.error }
+
+// Hint returns the outermost hint of err, or "".
+func Hint(err error) string {
+	var h *hinted
+	if errors.As(err, &h) {
+		return h.hint
+	}
+	return ""
+}
+
+// FieldError is a problem with one field of a kind's configuration, as its Validate method reports it.
+// Field is the YAML name. The loader adds file, line and column.
+type FieldError struct {
+	Field   string
+	Problem string
+	Hint    string
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
+
+// UsageError marks bad usage or a bad scenario: nothing was measured and nothing was booted.
+type UsageError struct{ Err error }
+
+func (e *UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the problem itself.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// DiskError marks a run directory that could not be written: the run ends, since nothing more could be
+// recorded.
+type DiskError struct{ Err error }
+
+func (e *DiskError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the problem itself.
+func (e *DiskError) Unwrap() error { return e.Err }

@@ -1,0 +1,190 @@
+package leak
+
+import (
+	"context"
+	"io/fs"
+	"net/http"
+)
+
+// Kind declares one kind of action, probe or check as a value. New returns the kind's configuration
+// with its defaults set; the scenario loader fills it in place, so the configuration is the thing
+// itself.
+type Kind[T any] struct {
+	// Name is the word that a scenario uses.
+	Name string
+	// Doc is one or more sentences for `leakrig kinds`; the first one stands alone.
+	Doc string
+	// Metrics is what a probe reads, the default first; empty for everything but probes.
+	Metrics []Metric
+	// New returns a fresh value, defaults set. It must be a pointer to a struct whose fields carry
+	// `yaml` and `doc` tags.
+	New func() T
+}
+
+// Metric is one number that a probe reads at every snapshot.
+type Metric struct {
+	Name string `json:"name"`
+	// Unit is "goroutines", "bytes", "objects", "descriptors" or "threads".
+	Unit string `json:"unit"`
+	Doc  string `json:"doc"`
+}
+
+// Kinds is everything that a scenario may name. Package main lists it; nothing registers itself.
+type Kinds struct {
+	Actions   []Kind[Action]
+	Probes    []Kind[Probe]
+	Checks    []Kind[Check]
+	Providers []string
+}
+
+// Action is a kind of load. Run performs the operations of one round against t and returns when all
+// of them ended. Operations are numbered from first, without a gap, so that names made from the
+// number never repeat within a variant. A failed operation belongs in the tally; an error means that
+// the load itself could not be run.
+type Action interface {
+	Run(ctx context.Context, t Target, first int) (Tally, error)
+}
+
+// Validator is an optional extra of every kind: it tells all problems of a decoded configuration at
+// once, as FieldErrors joined with errors.Join.
+type Validator interface {
+	Validate() error
+}
+
+// Preparer is an optional extra of an action: it reads what it needs from the folder of the scenario
+// file, before anything is booted.
+type Preparer interface {
+	Prepare(files fs.FS) error
+}
+
+// Probe is a way to read a subject. Sample takes one reading.
+type Probe interface {
+	Sample(ctx context.Context, t Target) (Reading, error)
+}
+
+// Poller is an optional extra of a probe that can be read cheaply and often. The settle loop watches
+// the groups that Poll returns, and the snapshot takes their minimum over the last quiet window.
+type Poller interface {
+	Poll(ctx context.Context, t Target) (Poll, error)
+}
+
+// Poll is one cheap reading between load and snapshot.
+type Poll struct {
+	// Total is the number of goroutines.
+	Total int64
+	// Source says where the groups were read ("dump" or "profile"); sources are never mixed.
+	Source string
+	Groups []Group
+	Stacks map[string]Stack
+}
+
+// Reading is what a probe returns: the sample, the stacks that its groups refer to, and the raw
+// files, to be kept as they were read.
+type Reading struct {
+	Sample Sample
+	Stacks map[string]Stack
+	Files  []File
+}
+
+// File is a raw file of a reading; Name has no folder ("heap.pb.gz").
+type File struct {
+	Name string
+	Data []byte
+}
+
+// Check judges one variant from its record alone. It has no side effects.
+type Check interface {
+	Check(e Evidence) Finding
+}
+
+// Evidence is what a check may look at.
+type Evidence struct {
+	// Check is the name that the scenario gave this check.
+	Check   string
+	Variant VariantRecord
+	// Rounds is how many rounds were planned after the baseline.
+	Rounds int
+	// Alpha is this check's share of the run's false-alarm budget.
+	Alpha float64
+}
+
+// Reader is an optional extra of a check: which probe and metric it judges ("" is the default
+// metric). The loader refuses a check whose probe the scenario does not take.
+type Reader interface {
+	Reads() (probe, metric string)
+}
+
+// TrendTester is an optional extra of a check that draws on the false-alarm budget.
+type TrendTester interface {
+	TestsTrend() bool
+}
+
+// Target is how load and probes reach a running subject.
+type Target struct {
+	// URL is the base of the subject's operations, without a trailing slash.
+	URL string
+	// Pprof is the base of its net/http/pprof handlers, without a trailing slash.
+	Pprof string
+	// Transport returns a new transport that reaches the subject. Its user closes its idle
+	// connections when done: an open connection is a goroutine on the subject's side.
+	Transport func() *http.Transport
+	// Proc is the subject's folder below /proc, nil where it cannot be read.
+	Proc fs.FS
+}
+
+// Provider boots clusters.
+type Provider interface {
+	// Boot returns a ready cluster. When it fails or ctx ends, nothing that it started is left.
+	Boot(ctx context.Context, o BootOptions) (Cluster, error)
+}
+
+// BootOptions is what a provider needs to boot a cluster.
+type BootOptions struct {
+	Spec ClusterSpec
+	// Scratch is a private folder that exists and outlives the cluster.
+	Scratch string
+	// Logs is a folder that exists, for the logs of the cluster's own components.
+	Logs     string
+	Progress Progress
+}
+
+// Cluster is a running control plane, with or without nodes.
+type Cluster interface {
+	Info() ClusterInfo
+	// Kubeconfig is the path of a kubeconfig whose current context points at this cluster, with the
+	// namespace for the run set.
+	Kubeconfig() string
+	// Check returns an error when the API server no longer answers.
+	Check(ctx context.Context) error
+	// Close ends everything that Boot started.
+	Close(ctx context.Context) error
+}
+
+// Launcher builds and starts the variants of one scenario's subject.
+type Launcher interface {
+	// Build makes the variant's binary, where there is something to build.
+	Build(ctx context.Context, v Variant) error
+	// Start starts the variant, which was built, and returns when it is ready. The subject gets
+	// kubeconfig ("" for no cluster) and writes its output to the file log.
+	Start(ctx context.Context, v Variant, kubeconfig, log string) (Subject, error)
+}
+
+// Subject is a running program under observation.
+type Subject interface {
+	Target() Target
+	Info() SubjectInfo
+	// Done is closed when the program ended by itself or was stopped.
+	Done() <-chan struct{}
+	// Err tells why the program ended, with its last words; nil while it runs.
+	Err() error
+	// Stop ends the program and everything it started.
+	Stop(ctx context.Context) error
+}
+
+// Progress tells a person what is going on.
+type Progress interface {
+	// Log writes a line that stays.
+	Log(format string, args ...any)
+	// Status replaces the last status line; where nobody watches it is dropped.
+	Status(format string, args ...any)
+}

@@ -1,0 +1,191 @@
+package leak
+
+import "time"
+
+// RecordSchema is the version of the record's JSON form that this build writes. Readers accept it and
+// every older one.
+const RecordSchema = 1
+
+// Record is what a run wrote (run.json): everything that judging and rendering need.
+type Record struct {
+	Schema   int    `json:"schema"`
+	Scenario string `json:"scenario"`
+	// Leakrig is the version of the rig that wrote the record.
+	Leakrig  string       `json:"leakrig"`
+	Started  time.Time    `json:"started"`
+	Finished time.Time    `json:"finished,omitzero"`
+	Machine  Machine      `json:"machine"`
+	Cluster  *ClusterInfo `json:"cluster,omitempty"`
+	Plan     Plan         `json:"plan"`
+	// Metrics are the units and docs of every series in the samples, keyed "probe.metric".
+	Metrics  map[string]Metric `json:"metrics"`
+	Variants []VariantRecord   `json:"variants"`
+	Warnings []string          `json:"warnings,omitempty"`
+	// Failure tells why the run as a whole ended early (a cluster that did not boot, say).
+	Failure     *Failure `json:"failure,omitempty"`
+	Interrupted bool     `json:"interrupted,omitempty"`
+}
+
+// Plan is what the run set out to do. A planned round without a sample is never a pass.
+type Plan struct {
+	Variants []string `json:"variants"`
+	Warmup   int      `json:"warmup"`
+	Rounds   int      `json:"rounds"`
+}
+
+// Machine is where the rig ran.
+type Machine struct {
+	OS     string `json:"os"`
+	Arch   string `json:"arch"`
+	CPUs   int    `json:"cpus"`
+	Kernel string `json:"kernel,omitempty"`
+	// MemoryBytes is the machine's memory, 0 where unknown.
+	MemoryBytes int64 `json:"memoryBytes,omitempty"`
+	// Go is the toolchain that built leakrig.
+	Go string `json:"go"`
+}
+
+// ClusterInfo is the cluster that the subjects talked to.
+type ClusterInfo struct {
+	Provider string `json:"provider"`
+	// Kubernetes is the version that the API server itself reported.
+	Kubernetes string  `json:"kubernetes"`
+	BootTime   float64 `json:"bootSeconds"`
+}
+
+// Failure is an error of the measurement, kept in the record.
+type Failure struct {
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// VariantRecord is all that was measured of one variant.
+type VariantRecord struct {
+	Name    string      `json:"name"`
+	Subject SubjectInfo `json:"subject"`
+	// Warmup holds the tallies of the rounds before the baseline.
+	Warmup []Tally `json:"warmup,omitempty"`
+	// Snapshots are in order; the first is the baseline, after no measured load.
+	Snapshots []Snapshot `json:"snapshots"`
+	// Idle is taken after the last round and a long idle wait, to tell a leak from a slow drain.
+	Idle *Snapshot `json:"idle,omitempty"`
+	// Stacks are the stacks that the groups refer to, by Stack.ID.
+	Stacks   map[string]Stack `json:"stacks,omitempty"`
+	Failure  *Failure         `json:"failure,omitempty"`
+	Warnings []string         `json:"warnings,omitempty"`
+}
+
+// SubjectInfo is what the binary under test says of itself (go version -m).
+type SubjectInfo struct {
+	// Command is the program and its arguments, without paths of the machine.
+	Command   []string `json:"command,omitempty"`
+	Placement string   `json:"placement,omitempty"`
+	GoVersion string   `json:"goVersion,omitempty"`
+	Modfile   string   `json:"modfile,omitempty"`
+	Modules   []Module `json:"modules,omitempty"`
+}
+
+// Module is one line of go version -m.
+type Module struct {
+	Path    string `json:"path"`
+	Version string `json:"version"`
+	// Replace is "path version" where a replace line stood in for the module.
+	Replace string `json:"replace,omitempty"`
+}
+
+// Snapshot is all samples after a round has settled.
+type Snapshot struct {
+	// Round is 0 for the baseline.
+	Round int       `json:"round"`
+	Time  time.Time `json:"time"`
+	// Operations counts those attempted since the baseline, this round included.
+	Operations int          `json:"operations"`
+	Load       []Tally      `json:"load,omitempty"`
+	Settle     SettleResult `json:"settle"`
+	Samples    []Sample     `json:"samples"`
+}
+
+// SettleResult tells how the wait after a round ended.
+type SettleResult struct {
+	Settled bool `json:"settled"`
+	// Reason is a sentence.
+	Reason  string  `json:"reason"`
+	Seconds float64 `json:"seconds"`
+	Polls   int     `json:"polls"`
+}
+
+// Sample is one reading of one probe.
+type Sample struct {
+	Probe string `json:"probe"`
+	// Values are the probe's metrics, by name, in the metric's unit.
+	Values map[string]float64 `json:"values"`
+	// Groups are stacks with counts, by source: "dump" (text, with wait states and creators),
+	// "profile" (pprof), or "heap". Groups of different sources are never compared.
+	Groups map[string][]Group `json:"groups,omitempty"`
+	// Files are the raw files, relative to the run directory.
+	Files []string `json:"files,omitempty"`
+}
+
+// Group is how much stands on one stack.
+type Group struct {
+	Stack string `json:"stack"`
+	// Count is goroutines, or live objects for the heap.
+	Count int64 `json:"count"`
+	// Bytes is live bytes for the heap.
+	Bytes int64 `json:"bytes,omitempty"`
+}
+
+// Tally is what one action did in one round.
+type Tally struct {
+	Action    string `json:"action"`
+	Attempted int    `json:"attempted"`
+	Succeeded int    `json:"succeeded"`
+	Failed    int    `json:"failed"`
+	// Seconds is the wall time of the whole action.
+	Seconds float64 `json:"seconds"`
+	Latency Latency `json:"latency"`
+	// Errors are the distinct messages of failed operations with their counts, the first few.
+	Errors []ErrorCount `json:"errors,omitempty"`
+}
+
+// Latency is in seconds per operation, over the operations that ended.
+type Latency struct {
+	P50 float64 `json:"p50"`
+	P90 float64 `json:"p90"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// ErrorCount is a message and how often it was seen.
+type ErrorCount struct {
+	Message string `json:"message"`
+	Count   int    `json:"count"`
+}
+
+// Variant returns the record of the named variant, nil when it was not reached.
+func (r *Record) Variant(name string) *VariantRecord {
+	for i := range r.Variants {
+		if r.Variants[i].Name == name {
+			return &r.Variants[i]
+		}
+	}
+	return nil
+}
+
+// Final is the last snapshot of a round, nil before the baseline.
+func (v *VariantRecord) Final() *Snapshot {
+	if len(v.Snapshots) == 0 {
+		return nil
+	}
+	return &v.Snapshots[len(v.Snapshots)-1]
+}
+
+// Sample returns the named probe's sample, nil when there is none.
+func (s *Snapshot) Sample(probe string) *Sample {
+	for i := range s.Samples {
+		if s.Samples[i].Probe == probe {
+			return &s.Samples[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package leak
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Files of a run directory.
+const (
+	RecordFile   = "run.json"
+	ScenarioFile = "scenario.yaml"
+	VerdictFile  = "verdict.json"
+	HTMLFile     = "report.html"
+	JUnitFile    = "junit.xml"
+)
+
+// maxJSON bounds what is read back: a record of 100 rounds with 10,000 stacks stays below it.
+const maxJSON = 512 << 20
+
+// RunDir is the folder of one run.
+type RunDir string
+
+// Path joins elements onto the folder.
+func (d RunDir) Path(elem ...string) string {
+	return filepath.Join(append([]string{string(d)}, elem...)...)
+}
+
+// WriteFile writes a file of the run directory whole or not at all.
+func (d RunDir) WriteFile(name string, data []byte) error { return WriteFile(d.Path(name), data) }
+
+// WriteFile writes a file whole or not at all, readable by the user alone, and makes its folder.
+func WriteFile(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return diskHint(err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	if err != nil {
+		return diskHint(err)
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return diskHint(err)
+	}
+	return nil
+}
+
+func diskHint(err error) error {
+	return WithHint(err, "is the disk full or the folder read-only? `leakrig run --runs-dir` names another one")
+}
+
+// WriteRecord writes run.json.
+func (d RunDir) WriteRecord(r *Record) error { return d.writeJSON(RecordFile, r) }
+
+// WriteVerdict writes verdict.json.
+func (d RunDir) WriteVerdict(v *Verdict) error { return d.writeJSON(VerdictFile, v) }
+
+func (d RunDir) writeJSON(name string, v any) error {
+	data, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if err := d.WriteFile(name, append(data, '\n')); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// ReadRecord reads run.json and refuses one that is damaged or newer than this build.
+func (d RunDir) ReadRecord() (*Record, error) {
+	var r Record
+	if err := d.readJSON(RecordFile, &r); err != nil {
+		return nil, err
+	}
+	if r.Schema < 1 {
+		return nil, WithHint(fmt.Errorf("read %s: no schema version", RecordFile), "is %s a run directory?", d)
+	}
+	if r.Schema > RecordSchema {
+		return nil, WithHint(fmt.Errorf("read %s: written with schema %d, this build reads up to %d", RecordFile, r.Schema, RecordSchema),
+			"use a newer leakrig")
+	}
+	return &r, nil
+}
+
+// ReadVerdict reads verdict.json.
+func (d RunDir) ReadVerdict() (*Verdict, error) {
+	var v Verdict
+	if err := d.readJSON(VerdictFile, &v); err != nil {
+		return nil, err
+	}
+	return &v, nil
+}
+
+func (d RunDir) readJSON(name string, v any) error {
+	f, err := os.Open(d.Path(name))
+	if err != nil {
+		return WithHint(fmt.Errorf("read %s: %w", name, err), "a run directory is what `leakrig run` names at its end, runs/<scenario>/<time>")
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxJSON+1))
+	if err == nil && len(data) > maxJSON {
+		err = fmt.Errorf("larger than %d MiB", maxJSON>>20)
+	}
+	if err == nil {
+		err = json.Unmarshal(data, v)
+	}
+	if err != nil {
+		return WithHint(fmt.Errorf("read %s: %w", name, err), "the file is damaged; the raw profiles beside it still open in `go tool pprof`")
+	}
+	return nil
+}

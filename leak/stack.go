@@ -1,0 +1,99 @@
+package leak
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+)
+
+// Frame is one call on a stack.
+type Frame struct {
+	// Func is the full name: "k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive".
+	Func string `json:"func"`
+	// File is as the binary states it; with -trimpath "k8s.io/apimachinery@v0.18.8/pkg/watch/streamwatcher.go".
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+}
+
+// Short is the function without its module path: "watch.(*StreamWatcher).receive".
+func (f Frame) Short() string {
+	name := f.Func
+	// Generic arguments may hold slashes; they start at the first bracket.
+	head, tail, generic := strings.Cut(name, "[")
+	if i := strings.LastIndexByte(head, '/'); i >= 0 {
+		head = head[i+1:]
+	}
+	if generic {
+		return head + "[" + tail
+	}
+	return head
+}
+
+// Package is the import path of the function's package.
+func (f Frame) Package() string {
+	head, _, _ := strings.Cut(f.Func, "[")
+	slash := strings.LastIndexByte(head, '/')
+	dot := strings.IndexByte(head[slash+1:], '.')
+	if dot < 0 {
+		return head
+	}
+	return head[:slash+1+dot]
+}
+
+// Position is "file:line", or "" when the file is not known.
+func (f Frame) Position() string {
+	if f.File == "" {
+		return ""
+	}
+	return f.File + ":" + strconv.Itoa(f.Line)
+}
+
+// Stack is a normalised stack: what goroutines of one group, or allocations of one site, share.
+type Stack struct {
+	// State is the wait state without its age ("chan send"); empty for heap stacks.
+	State string `json:"state,omitempty"`
+	// Frames are innermost first, without the runtime's own parking frames.
+	Frames []Frame `json:"frames"`
+	// Creator is the "created by" frame, known only from a text dump.
+	Creator *Frame `json:"creator,omitempty"`
+}
+
+// ID identifies the stack within a record: a hash of state, function names, creator, and the line of
+// the innermost frame. Lines further out differ between call sites of one leak and are left out.
+func (s Stack) ID() string {
+	h := sha256.New()
+	h.Write([]byte(s.State))
+	for i, f := range s.Frames {
+		h.Write([]byte{0})
+		h.Write([]byte(f.Func))
+		if i == 0 {
+			h.Write([]byte(":" + strconv.Itoa(f.Line)))
+		}
+	}
+	if s.Creator != nil {
+		h.Write([]byte{1})
+		h.Write([]byte(s.Creator.Func))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// Top is the innermost frame, the zero Frame for an empty stack.
+func (s Stack) Top() Frame {
+	if len(s.Frames) == 0 {
+		return Frame{}
+	}
+	return s.Frames[0]
+}
+
+// String is "chan send at watch.(*StreamWatcher).receive", for one line of output.
+func (s Stack) String() string {
+	at := s.Top().Short()
+	if at == "" {
+		at = "an unknown place"
+	}
+	if s.State == "" {
+		return at
+	}
+	return s.State + " at " + at
+}

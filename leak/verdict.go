@@ -1,0 +1,235 @@
+package leak
+
+import (
+	"fmt"
+	"strings"
+)
+
+// VerdictSchema is the version of the verdict's JSON form.
+const VerdictSchema = 1
+
+// Outcome is what the samples say. Its zero value is Inconclusive, which never passes.
+type Outcome int
+
+// The outcomes.
+const (
+	Inconclusive Outcome = iota
+	Clean
+	Leaking
+)
+
+var outcomes = []string{"inconclusive", "clean", "leaking"}
+
+func (o Outcome) String() string { return word(outcomes, int(o)) }
+
+// MarshalText writes the word.
+func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// UnmarshalText reads the word.
+func (o *Outcome) UnmarshalText(b []byte) error { return unword(outcomes, b, (*int)(o)) }
+
+// Expectation is the outcome that a scenario expects of a variant. The zero value is none, which the
+// loader refuses.
+type Expectation string
+
+// The expectations.
+const (
+	ExpectClean   Expectation = "clean"
+	ExpectLeaking Expectation = "leaking"
+)
+
+// Result is an outcome held against the expectation. Its zero value is Undecided, which never passes.
+type Result int
+
+// The results.
+const (
+	// Undecided: every planned round was measured, and the checks could not tell.
+	Undecided Result = iota
+	// Met: as expected.
+	Met
+	// NotMet: not as expected.
+	NotMet
+	// Unmeasured: planned rounds did not complete.
+	Unmeasured
+)
+
+var results = []string{"undecided", "as expected", "not as expected", "could not measure"}
+
+func (r Result) String() string { return word(results, int(r)) }
+
+// MarshalText writes the words.
+func (r Result) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads the words.
+func (r *Result) UnmarshalText(b []byte) error { return unword(results, b, (*int)(r)) }
+
+func word(words []string, i int) string {
+	if i < 0 || i >= len(words) {
+		return words[0]
+	}
+	return words[i]
+}
+
+func unword(words []string, b []byte, i *int) error {
+	for k, w := range words {
+		if w == string(b) {
+			*i = k
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is none of %s", b, strings.Join(words, ", "))
+}
+
+// Verdict is what was concluded from a record (verdict.json).
+type Verdict struct {
+	Schema   int    `json:"schema"`
+	Scenario string `json:"scenario"`
+	// Result is the worst over the variants.
+	Result Result `json:"result"`
+	// Sentence says it in one sentence.
+	Sentence string           `json:"sentence"`
+	Variants []VariantVerdict `json:"variants"`
+	// FalseAlarmBudget is shared by all trend tests of the run.
+	FalseAlarmBudget float64 `json:"falseAlarmBudget"`
+	Interrupted      bool    `json:"interrupted,omitempty"`
+}
+
+// VariantVerdict is the verdict on one variant.
+type VariantVerdict struct {
+	Variant string      `json:"variant"`
+	Expect  Expectation `json:"expect"`
+	Outcome Outcome     `json:"outcome"`
+	Result  Result      `json:"result"`
+	// Reason is one sentence with the number that decided.
+	Reason   string    `json:"reason"`
+	Findings []Finding `json:"findings"`
+	// Growing are the goroutine stacks that grew most, largest first.
+	Growing []StackGrowth `json:"growing,omitempty"`
+	// HeapGrowing are the allocation sites that grew most by bytes, largest first.
+	HeapGrowing []StackGrowth `json:"heapGrowing,omitempty"`
+}
+
+// Finding is what one check measured.
+type Finding struct {
+	// Check is the name that the scenario gave the check, Kind its kind.
+	Check   string  `json:"check"`
+	Kind    string  `json:"kind"`
+	Outcome Outcome `json:"outcome"`
+	// Summary is one sentence with the numbers.
+	Summary string `json:"summary"`
+	// Fingerprint is set where the variant names this check as its fingerprint.
+	Fingerprint bool   `json:"fingerprint,omitempty"`
+	Gates       []Gate `json:"gates"`
+	// Series names what was judged, "probe.metric", or "" for stacks.
+	Series string `json:"series,omitempty"`
+	Unit   string `json:"unit,omitempty"`
+	// Points are what was judged, baseline first.
+	Points []Point `json:"points,omitempty"`
+	// PerOperation is the growth per operation in Unit.
+	PerOperation float64 `json:"perOperation"`
+	// Low and High are the ends of the 95 % interval of PerOperation, equal where none was computed.
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+	// Bound is the bound of the check, per operation or in all as BoundPerOperation says.
+	Bound             float64       `json:"bound"`
+	BoundPerOperation bool          `json:"boundPerOperation,omitempty"`
+	Stacks            []StackGrowth `json:"stacks,omitempty"`
+}
+
+// Point is one snapshot of a series.
+type Point struct {
+	Round      int     `json:"round"`
+	Operations int     `json:"operations"`
+	Value      float64 `json:"value"`
+	Unsettled  bool    `json:"unsettled,omitempty"`
+	// Idle marks the measurement after the idle wait; it is not part of the fit.
+	Idle bool `json:"idle,omitempty"`
+}
+
+// Gate is one comparison that a check made, with the numbers on both sides.
+type Gate struct {
+	Name string `json:"name"`
+	// Value is on the left of Op, Bound on the right.
+	Value float64 `json:"value"`
+	Op    string  `json:"op"`
+	Bound float64 `json:"bound"`
+	Unit  string  `json:"unit,omitempty"`
+	// Holds is whether the comparison is true. Whether that is good depends on the gate: see Doc.
+	Holds bool   `json:"holds"`
+	Doc   string `json:"doc"`
+}
+
+// StackGrowth is how much one group grew from the baseline to the last round.
+type StackGrowth struct {
+	ID    string `json:"id"`
+	Stack Stack  `json:"stack"`
+	// From and To are counts (goroutines) or bytes (heap).
+	From         int64   `json:"from"`
+	To           int64   `json:"to"`
+	PerOperation float64 `json:"perOperation"`
+	// Module is the module that the innermost frame outside the standard library lies in, "path version" as go
+	// version -m of the subject reports it; "" where unknown.
+	Module string `json:"module,omitempty"`
+	// Fingerprint is set where a fingerprint check of the variant matched this stack.
+	Fingerprint bool `json:"fingerprint,omitempty"`
+}
+
+// Exit codes of the command line.
+const (
+	ExitMet          = 0
+	ExitNotMet       = 1
+	ExitUsage        = 2
+	ExitUnmeasured   = 3
+	ExitInconclusive = 4
+	ExitInterrupted  = 130
+)
+
+// ExitCode is the one place where exit codes are decided: the worst of usage error, interruption,
+// failure to measure, and results, in the order 130, 2, 3, 1, 4, 0.
+func ExitCode(interrupted, usage, failed bool, results ...Result) int {
+	switch {
+	case interrupted:
+		return ExitInterrupted
+	case usage:
+		return ExitUsage
+	case failed:
+		return ExitUnmeasured
+	}
+	switch Worst(results...) {
+	case Met:
+		return ExitMet
+	case NotMet:
+		return ExitNotMet
+	case Unmeasured:
+		return ExitUnmeasured
+	default:
+		return ExitInconclusive
+	}
+}
+
+// Worst is the worst of results: could not measure, then not as expected, undecided, as expected. No
+// result at all is Undecided.
+func Worst(results ...Result) Result {
+	if len(results) == 0 {
+		return Undecided
+	}
+	rank := func(r Result) int {
+		switch r {
+		case Unmeasured:
+			return 3
+		case NotMet:
+			return 2
+		case Met:
+			return 0
+		default:
+			return 1
+		}
+	}
+	worst := results[0]
+	for _, r := range results[1:] {
+		if rank(r) > rank(worst) {
+			worst = r
+		}
+	}
+	return worst
+}

@@ -1,0 +1,172 @@
+package profiles
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// groups collects goroutines or allocations by stack.
+type groups struct {
+	count  map[string]*leak.Group
+	order  []string
+	stacks map[string]leak.Stack
+	total  int64
+}
+
+func newGroups() *groups {
+	return &groups{count: map[string]*leak.Group{}, stacks: map[string]leak.Stack{}}
+}
+
+func (g *groups) add(s leak.Stack, count, bytes int64) {
+	id := s.ID()
+	if g.count[id] == nil {
+		g.count[id] = &leak.Group{Stack: id}
+		g.stacks[id] = s
+		g.order = append(g.order, id)
+	}
+	g.count[id].Count += count
+	g.count[id].Bytes += bytes
+	g.total += count
+}
+
+// list returns the groups in the order in which they were first seen.
+func (g *groups) list() []leak.Group {
+	list := make([]leak.Group, 0, len(g.order))
+	for _, id := range g.order {
+		list = append(list, *g.count[id])
+	}
+	return list
+}
+
+// parseDump groups the goroutines of a text dump (runtime.Stack, debug=2), leaving out the goroutine
+// that wrote it. Bytes that hold no goroutine at all are an error.
+func parseDump(data []byte) (*groups, error) {
+	g := newGroups()
+	seen := false
+	for block := range bytes.SplitSeq(data, []byte("\n\n")) {
+		lines := strings.Split(strings.Trim(string(block), "\n"), "\n")
+		state, ok := parseHeader(lines[0])
+		if !ok {
+			continue
+		}
+		seen = true
+		stack := parseFrames(lines[1:])
+		stack.State = state
+		if !servesProfile(stack.Frames) {
+			g.add(stack, 1, 0)
+		}
+	}
+	if !seen {
+		return nil, fmt.Errorf("not a goroutine dump: it starts with %q", clip(data, 40))
+	}
+	return g, nil
+}
+
+// parseHeader reads "goroutine 34 [chan send, 2 minutes, locked to thread]:" and returns the wait
+// state. Newer runtimes may write more between the bracket and the colon.
+func parseHeader(line string) (state string, ok bool) {
+	rest, ok := strings.CutPrefix(line, "goroutine ")
+	if !ok {
+		return "", false
+	}
+	id, rest, ok := strings.Cut(rest, " ")
+	if _, err := strconv.ParseUint(id, 10, 64); err != nil || !ok {
+		return "", false
+	}
+	_, rest, ok = strings.Cut(rest, "[")
+	if !ok {
+		return "", false
+	}
+	state, _, ok = strings.Cut(rest, "]")
+	if !ok || !strings.HasSuffix(line, ":") {
+		return "", false
+	}
+	state, _, _ = strings.Cut(state, ",")
+	return strings.TrimSpace(state), true
+}
+
+// parseFrames reads pairs of lines, "pkg.Func(args)" and "\tfile.go:12 +0x34". What it does not know
+// ("...additional frames elided...") it leaves out.
+func parseFrames(lines []string) leak.Stack {
+	var s leak.Stack
+	for i := 0; i < len(lines); i++ {
+		name, isCreator := strings.CutPrefix(lines[i], "created by ")
+		if isCreator {
+			name, _, _ = strings.Cut(name, " in goroutine ")
+		} else if name = withoutArguments(name); name == "" {
+			continue
+		}
+		frame := leak.Frame{Func: normalName(name)}
+		if i+1 < len(lines) && strings.HasPrefix(lines[i+1], "\t") {
+			frame.File, frame.Line = parsePosition(lines[i+1])
+			i++
+		}
+		if isCreator {
+			s.Creator = &frame
+		} else {
+			s.Frames = append(s.Frames, frame)
+		}
+	}
+	return s
+}
+
+// withoutArguments cuts the last parenthesised group: "main.(*T).M(0x1, {0x2, ...})" is
+// "main.(*T).M". It returns "" for a line that is no call.
+func withoutArguments(line string) string {
+	if !strings.HasSuffix(line, ")") {
+		return ""
+	}
+	depth := 0
+	for i := len(line) - 1; i >= 0; i-- {
+		switch line[i] {
+		case ')':
+			depth++
+		case '(':
+			if depth--; depth == 0 {
+				return line[:i]
+			}
+		}
+	}
+	return ""
+}
+
+func parsePosition(line string) (file string, number int) {
+	line = strings.TrimPrefix(line, "\t")
+	if i := strings.LastIndex(line, " +0x"); i >= 0 {
+		line = line[:i]
+	}
+	i := strings.LastIndexByte(line, ':')
+	if i < 0 {
+		return line, 0
+	}
+	number, err := strconv.Atoi(line[i+1:])
+	if err != nil {
+		return line, 0
+	}
+	return line[:i], number
+}
+
+// normalName undoes the linker's escape of dots in the last element of an import path
+// ("gopkg.in/inf%2ev0.(*Dec)").
+func normalName(name string) string { return strings.ReplaceAll(name, "%2e", ".") }
+
+// servesProfile tells the goroutine that serves the rig's own request: the only one left out.
+func servesProfile(frames []leak.Frame) bool {
+	for _, f := range frames {
+		if strings.HasPrefix(f.Func, "runtime/pprof.") {
+			return true
+		}
+	}
+	return false
+}
+
+func clip(data []byte, n int) []byte {
+	if len(data) > n {
+		return data[:n]
+	}
+	return data
+}

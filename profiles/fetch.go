@@ -1,0 +1,66 @@
+package profiles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// maxBody bounds one response, before and after decompression. A dump of 100,000 goroutines is about
+// 100 MiB.
+const maxBody = 256 << 20
+
+// fetchTimeout bounds one request: a deadlocked subject must not hang the rig.
+const fetchTimeout = 30 * time.Second
+
+// errNotServed is a 404: the subject does not have this profile.
+var errNotServed = errors.New("not served (404)")
+
+// fetch gets one pprof path on a connection of its own, closed afterwards: one kept open would be a
+// goroutine on the subject's side.
+func fetch(ctx context.Context, t leak.Target, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.Pprof+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Close = true
+	transport := t.Transport()
+	// What is measured is the body as served; transparent decompression would hide its size.
+	transport.DisableCompression = true
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNotFound {
+		return nil, pprofHint(fmt.Errorf("GET %s: %w", t.Pprof+path, errNotServed))
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, pprofHint(fmt.Errorf("GET %s: status %s", t.Pprof+path, resp.Status))
+	}
+	data, err := readBounded(resp.Body, maxBody)
+	if err != nil {
+		return nil, fmt.Errorf("GET %s: %w", t.Pprof+path, err)
+	}
+	return data, nil
+}
+
+func pprofHint(err error) error {
+	return leak.WithHint(err, "does the subject serve net/http/pprof there? subject.pprof in the scenario changes the path")
+}
+
+func readBounded(r io.Reader, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("larger than %d MiB", limit>>20)
+	}
+	return data, err
+}

@@ -1,0 +1,121 @@
+package profiles
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+var goroutineKind = leak.Kind[leak.Probe]{
+	Name: "goroutine",
+	Doc: "Goroutines, grouped by wait state, stack and creator. " +
+		"Reads /goroutine as a profile and, up to dumpLimit goroutines, as a text dump, which alone has creators and exact wait states.",
+	Metrics: []leak.Metric{{Name: "count", Unit: "goroutines", Doc: "goroutines, without the one that serves the probe"}},
+	New:     func() leak.Probe { return &Goroutine{DumpLimit: 20_000} },
+}
+
+// Goroutine reads goroutines. It polls (leak.Poller), so it is what the settle loop watches.
+type Goroutine struct {
+	DumpLimit int `yaml:"dumpLimit,omitempty" doc:"no text dump above this many goroutines, since writing one stops the subject"`
+}
+
+// Validate refuses a negative limit.
+func (g *Goroutine) Validate() error {
+	if g.DumpLimit < 0 {
+		return &leak.FieldError{Field: "dumpLimit", Problem: "must not be negative", Hint: "0 takes no text dumps at all"}
+	}
+	return nil
+}
+
+type goroutineReading struct {
+	profile, dump       *groups // dump is nil where it was not taken
+	profileRaw, dumpRaw []byte
+}
+
+// best is the richest source that was read.
+func (r *goroutineReading) best() (string, *groups) {
+	if r.dump != nil {
+		return SourceDump, r.dump
+	}
+	return SourceProfile, r.profile
+}
+
+func (g *Goroutine) read(ctx context.Context, t leak.Target) (*goroutineReading, error) {
+	var r goroutineReading
+	var err error
+	if r.profileRaw, err = fetch(ctx, t, "/goroutine"); err != nil {
+		return nil, err
+	}
+	p, err := parsePprof(r.profileRaw)
+	if err != nil {
+		return nil, fmt.Errorf("%s/goroutine: %w", t.Pprof, err)
+	}
+	if r.profile, err = goroutineGroups(p); err != nil {
+		return nil, fmt.Errorf("%s/goroutine: %w", t.Pprof, err)
+	}
+	if r.profile.total > int64(g.DumpLimit) {
+		return &r, nil
+	}
+	r.dumpRaw, err = fetch(ctx, t, "/goroutine?debug=2")
+	if errors.Is(err, errNotServed) {
+		return &r, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.dump, err = parseDump(r.dumpRaw); err != nil {
+		return nil, fmt.Errorf("%s/goroutine?debug=2: %w", t.Pprof, err)
+	}
+	return &r, nil
+}
+
+// Poll reads the groups once.
+func (g *Goroutine) Poll(ctx context.Context, t leak.Target) (leak.Poll, error) {
+	r, err := g.read(ctx, t)
+	if err != nil {
+		return leak.Poll{}, err
+	}
+	source, best := r.best()
+	return leak.Poll{Total: best.total, Source: source, Groups: best.list(), Stacks: best.stacks}, nil
+}
+
+// Sample reads the groups from every source and keeps the raw files.
+func (g *Goroutine) Sample(ctx context.Context, t leak.Target) (leak.Reading, error) {
+	r, err := g.read(ctx, t)
+	if err != nil {
+		return leak.Reading{}, err
+	}
+	_, best := r.best()
+	reading := leak.Reading{
+		Sample: leak.Sample{
+			Probe:  goroutineKind.Name,
+			Values: map[string]float64{"count": float64(best.total)},
+			Groups: map[string][]leak.Group{SourceProfile: r.profile.list()},
+		},
+		Stacks: r.profile.stacks,
+		Files:  []leak.File{{Name: "goroutine.pb.gz", Data: r.profileRaw}},
+	}
+	if r.dump != nil {
+		reading.Sample.Groups[SourceDump] = r.dump.list()
+		for id, s := range r.dump.stacks {
+			reading.Stacks[id] = s
+		}
+		z, err := compress(r.dumpRaw)
+		if err != nil {
+			return leak.Reading{}, err
+		}
+		reading.Files = append(reading.Files, leak.File{Name: "goroutine.txt.gz", Data: z})
+	}
+	return reading, nil
+}
+
+func compress(data []byte) ([]byte, error) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err := z.Write(data)
+	return b.Bytes(), errors.Join(err, z.Close())
+}

@@ -1,0 +1,142 @@
+package profiles
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// parsePprof reads a profile in pprof's format, gzipped or not. google/pprof would decompress without
+// a bound, so that is done here.
+func parsePprof(data []byte) (*profile.Profile, error) {
+	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		z, err := gzip.NewReader(bytes.NewReader(data))
+		if err != nil {
+			return nil, notAProfile(err)
+		}
+		if data, err = readBounded(z, maxBody); err != nil {
+			return nil, notAProfile(err)
+		}
+	}
+	p, err := profile.ParseUncompressed(data)
+	if err != nil {
+		return nil, notAProfile(err)
+	}
+	if err := p.CheckValid(); err != nil {
+		return nil, notAProfile(err)
+	}
+	return p, nil
+}
+
+func notAProfile(err error) error {
+	return leak.WithHint(fmt.Errorf("not a pprof profile: %w", err),
+		"`go tool pprof` on the same URL shows what is served there")
+}
+
+// goroutineGroups groups a goroutine profile. It has no creators, and wait states only as far as the
+// runtime's own leaf frames tell them.
+func goroutineGroups(p *profile.Profile) (*groups, error) {
+	index, err := valueIndex(p, "goroutine")
+	if err != nil {
+		return nil, err
+	}
+	g := newGroups()
+	for _, s := range p.Sample {
+		frames := framesOf(s)
+		if servesProfile(frames) {
+			continue
+		}
+		state, frames := unpark(frames)
+		g.add(leak.Stack{State: state, Frames: frames}, s.Value[index], 0)
+	}
+	return g, nil
+}
+
+// heapGroups groups the live part of a heap profile by allocation site. The values are the runtime's
+// own estimates, already scaled by the sampling rate.
+func heapGroups(p *profile.Profile) (*groups, error) {
+	objects, err1 := valueIndex(p, "inuse_objects")
+	space, err2 := valueIndex(p, "inuse_space")
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	g := newGroups()
+	for _, s := range p.Sample {
+		if s.Value[objects] == 0 && s.Value[space] == 0 {
+			continue
+		}
+		_, frames := unpark(framesOf(s))
+		g.add(leak.Stack{Frames: frames}, s.Value[objects], s.Value[space])
+	}
+	return g, nil
+}
+
+func valueIndex(p *profile.Profile, name string) (int, error) {
+	for i, t := range p.SampleType {
+		if t.Type == name {
+			return i, nil
+		}
+	}
+	return 0, notAProfile(fmt.Errorf("it has no %q values", name))
+}
+
+// framesOf flattens a sample's locations, innermost first, inlined calls as frames of their own.
+func framesOf(s *profile.Sample) []leak.Frame {
+	frames := make([]leak.Frame, 0, len(s.Location))
+	for _, location := range s.Location {
+		for _, line := range location.Line {
+			if line.Function == nil {
+				continue
+			}
+			frames = append(frames, leak.Frame{
+				Func: normalName(line.Function.Name), File: line.Function.Filename, Line: int(line.Line),
+			})
+		}
+	}
+	return frames
+}
+
+// waits maps the runtime's leaf functions onto the wait states that a text dump would print.
+var waits = []struct{ fn, state string }{
+	{"runtime.chansend", "chan send"},
+	{"runtime.chanrecv", "chan receive"},
+	{"runtime.selectgo", "select"},
+	{"runtime.block", "select (no cases)"},
+	{"runtime.netpollblock", "IO wait"},
+	{"internal/poll.runtime_pollWait", "IO wait"},
+	{"sync.runtime_notifyListWait", "sync.Cond.Wait"},
+	{"sync.runtime_SemacquireWaitGroup", "sync.WaitGroup.Wait"},
+	{"sync.runtime_SemacquireMutex", "sync.Mutex.Lock"},
+	{"internal/sync.runtime_SemacquireMutex", "sync.Mutex.Lock"},
+	{"sync.runtime_SemacquireRWMutex", "sync.RWMutex.Lock"},
+	{"sync.runtime_SemacquireRWMutexR", "sync.RWMutex.RLock"},
+	{"time.Sleep", "sleep"},
+}
+
+// unpark cuts the runtime's innermost frames, as a text dump does, and tells the wait state from them.
+func unpark(frames []leak.Frame) (state string, rest []leak.Frame) {
+	rest = frames
+	for len(rest) > 1 && strings.HasPrefix(rest[0].Func, "runtime.") {
+		state = waitState(state, rest[0].Func)
+		rest = rest[1:]
+	}
+	if len(rest) > 0 {
+		state = waitState(state, rest[0].Func)
+	}
+	return state, rest
+}
+
+func waitState(known, fn string) string {
+	for _, w := range waits {
+		if fn == w.fn {
+			return w.state
+		}
+	}
+	return known
+}

@@ -1,0 +1,525 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// chart is a series laid out on a plane. It holds positions and words; report.html.tmpl draws it, so
+// that every word in it is escaped where it lands.
+type chart struct {
+	ID, Title, Doc, Desc string
+	W, H                 px
+	Left, Right          px
+	Top, Bottom          px
+	X, Y                 []tick
+	Lines                []chartLine
+	Bounds               []string
+	Labels               []chartLabel
+	// Idle is where the measurement after the idle wait stands, right of the last round.
+	Idle *px
+	// Notes say what the picture cannot.
+	Notes []string
+}
+
+// px is a length that is printed with one decimal.
+type px float64
+
+func (p px) String() string { return strconv.FormatFloat(math.Round(float64(p)*10)/10, 'f', -1, 64) }
+
+type tick struct {
+	At    px
+	Label string
+}
+
+// chartLine is one variant. Path joins the rounds, Fit is the Theil–Sen line, ToIdle leads to the
+// measurement after the idle wait.
+type chartLine struct {
+	Tone, Path, Fit, ToIdle string
+	Markers                 []marker
+}
+
+type marker struct {
+	Path, Tip string
+	Hollow    bool
+	// Ring marks a snapshot that had not settled.
+	Ring bool
+	X, Y px
+}
+
+// chartLabel stands beside the plot; Leader joins it to its line where others pushed it away.
+type chartLabel struct {
+	Tone, Name, Slope, Marker, Leader string
+	X, Y                              px
+}
+
+// chartSize is the plane of a chart. Text is 12 units high, so a chart drawn about as wide as its plane
+// reads like the page around it.
+type chartSize struct {
+	w, h           float64
+	xTicks, yTicks int
+	// slopes are drawn, and written beside the names, where there is room.
+	slopes bool
+}
+
+var (
+	bigChart   = chartSize{440, 280, 7, 5, true}
+	smallChart = chartSize{320, 196, 4, 3, false}
+)
+
+const (
+	charWidth  = 6.5 // of a 12 unit high sans-serif letter, on average and a little more
+	labelGap   = 16
+	maxMarkers = 40 // more rounds than this make a line of dots
+	maxName    = 14
+)
+
+func newChart(id string, s series, size chartSize) chart {
+	l := layout{series: s, size: size}
+	l.fit()
+	c := chart{
+		ID: id, Title: s.Name, Doc: s.Doc, Desc: describe(s), W: px(size.w), H: px(l.height),
+		Left: px(l.left), Right: px(l.right), Top: px(l.top), Bottom: px(l.bottom), Notes: l.notes,
+	}
+	for _, x := range l.xTicks {
+		c.X = append(c.X, tick{px(l.x(x)), thousands(strconv.FormatFloat(x, 'f', -1, 64))})
+	}
+	for _, y := range l.yTicks {
+		c.Y = append(c.Y, tick{px(l.y(y)), tickLabel(y, l.yTicks, s.Unit)})
+	}
+	if l.idle {
+		at := px(l.right)
+		c.Idle = &at
+	}
+	c.Bounds = l.bounds()
+	// The first variant is drawn last, on top of the others.
+	for i, line := range slices.Backward(s.Lines) {
+		c.Lines = append(c.Lines, l.line(i, line))
+	}
+	c.Labels = l.labels()
+	return c
+}
+
+// layout turns numbers into positions.
+type layout struct {
+	series
+	size                     chartSize
+	left, right, top, bottom float64
+	// lastRound is where the last round stands; the idle point, if there is one, stands at right.
+	lastRound, height float64
+	maxOps, lo, hi    float64
+	xTicks, yTicks    []float64
+	idle              bool
+	limits            []drawnLimit
+	notes             []string
+}
+
+// drawnLimit is a bound from one baseline.
+type drawnLimit struct {
+	limit
+	baseline float64
+	// operations is where its line ends.
+	operations float64
+}
+
+func (d drawnLimit) end() float64 {
+	if d.PerOperation {
+		return d.baseline + d.Value*d.operations
+	}
+	return d.baseline + d.Value
+}
+
+func (d drawnLimit) start() float64 {
+	if d.PerOperation {
+		return d.baseline
+	}
+	return d.baseline + d.Value
+}
+
+func (l *layout) fit() {
+	for _, line := range l.Lines {
+		for _, p := range line.Points {
+			l.maxOps = max(l.maxOps, float64(p.Operations))
+			l.idle = l.idle || p.Idle
+		}
+	}
+	l.scale()
+	const top, bottom = 12, 40
+	names := len(l.Lines) + len(l.limitLabels())
+	l.height = max(l.size.h, float64(names*labelGap+top+bottom))
+	l.top, l.bottom = top, l.height-bottom
+	widest := 0
+	for _, y := range l.yTicks {
+		widest = max(widest, utf8.RuneCountInString(tickLabel(y, l.yTicks, l.Unit)))
+	}
+	l.left = 12 + charWidth*float64(widest)
+	widest = 0
+	for _, label := range l.texts() {
+		widest = max(widest, utf8.RuneCountInString(label.Name+label.Slope))
+	}
+	l.right = l.size.w - 30 - charWidth*float64(widest)
+	l.fitX()
+}
+
+// fitX takes as many ticks as there is room for their labels, and keeps the last one clear of "idle".
+func (l *layout) fitX() {
+	label := charWidth * float64(len(thousands(strconv.FormatFloat(l.maxOps, 'f', 0, 64))))
+	l.lastRound = l.right
+	if l.idle {
+		l.lastRound -= label/2 + 20
+	}
+	n := min(l.size.xTicks, int((l.lastRound-l.left)/(label+6)))
+	l.xTicks = slices.DeleteFunc(ticks(0, l.maxOps, max(n, 1), 1), func(x float64) bool { return x > l.maxOps })
+}
+
+// scale chooses the vertical range. It starts at zero where that does not flatten the growth away, and
+// never shows less than a quarter of the value, so that noise does not look like a leak.
+func (l *layout) scale() {
+	lo, hi := math.Inf(1), math.Inf(-1)
+	for _, line := range l.Lines {
+		for _, p := range line.Points {
+			lo, hi = min(lo, p.Value), max(hi, p.Value)
+		}
+	}
+	room := max(hi-lo, math.Abs(hi)/4, 4)
+	l.limits, l.notes = l.visibleLimits(hi + room/2)
+	for _, d := range l.limits {
+		hi = max(hi, d.start(), d.end())
+	}
+	if spare := room - (hi - lo); spare > 0 {
+		positive := lo >= 0
+		lo, hi = lo-spare/2, hi+spare/2
+		if positive && lo < 0 {
+			lo, hi = 0, hi-lo
+		}
+	}
+	if lo > 0 && lo < 0.6*hi {
+		lo = 0
+	}
+	unit, least := 1.0, 1.0
+	if l.Unit == "bytes" {
+		unit, least = byteUnit(hi), 0
+	}
+	l.yTicks = ticks(lo/unit, hi/unit, l.size.yTicks, least)
+	for i := range l.yTicks {
+		l.yTicks[i] *= unit
+	}
+	l.lo, l.hi = l.yTicks[0], l.yTicks[len(l.yTicks)-1]
+}
+
+// visibleLimits leaves out bounds far above all data, which would press the data flat, and says so.
+// Bounds from baselines that nearly agree are drawn once.
+func (l *layout) visibleLimits(highest float64) (limits []drawnLimit, notes []string) {
+	for _, line := range l.Lines {
+		for _, bound := range line.Bounds {
+			d := drawnLimit{bound, line.Points[0].Value, l.maxOps}
+			if d.end() > highest {
+				notes = append(notes, fmt.Sprintf("The %s lies above the scale.", limitText(bound, l.Unit)))
+				continue
+			}
+			limits = append(limits, d)
+		}
+	}
+	return limits, unique(notes)
+}
+
+func limitText(b limit, unit string) string {
+	if b.PerOperation {
+		return "bound " + rate(b.Value, unit) + "/op"
+	}
+	return "bound " + rate(b.Value, unit)
+}
+
+func (l *layout) x(operations float64) float64 {
+	if l.maxOps == 0 {
+		return l.left
+	}
+	return l.left + operations/l.maxOps*(l.lastRound-l.left)
+}
+
+func (l *layout) y(value float64) float64 {
+	return l.bottom - (value-l.lo)/(l.hi-l.lo)*(l.bottom-l.top)
+}
+
+func (l *layout) at(p leak.Point) (x, y float64) {
+	if p.Idle {
+		return l.right, l.y(p.Value)
+	}
+	return l.x(float64(p.Operations)), l.y(p.Value)
+}
+
+func (l *layout) line(i int, line line) chartLine {
+	c := chartLine{Tone: line.Outcome.String()}
+	var d strings.Builder
+	var last leak.Point
+	for _, p := range line.Points {
+		x, y := l.at(p)
+		if p.Idle {
+			lx, ly := l.at(last)
+			c.ToIdle = segment(lx, ly, x, y)
+			continue
+		}
+		verb := "L"
+		if d.Len() == 0 {
+			verb = "M"
+		}
+		fmt.Fprintf(&d, "%s%s %s", verb, px(x), px(y))
+		last = p
+	}
+	c.Path = d.String()
+	if line.Fitted && l.size.slopes {
+		b, m := line.Intercept(), l.maxOps
+		c.Fit = segment(l.x(0), l.y(b), l.x(m), l.y(b+line.Slope*m))
+	}
+	if len(line.Points) <= maxMarkers {
+		for _, p := range line.Points {
+			c.Markers = append(c.Markers, l.marker(i, line, p))
+		}
+	}
+	return c
+}
+
+func (l *layout) marker(i int, line line, p leak.Point) marker {
+	x, y := l.at(p)
+	when := fmt.Sprintf("%s, after round %d (%s)", line.Variant, p.Round, count(p.Operations, "operation"))
+	switch {
+	case p.Idle:
+		when = line.Variant + ", after the idle wait"
+	case p.Round == 0:
+		when = line.Variant + ", baseline"
+	}
+	if p.Unsettled {
+		when += ", not settled"
+	}
+	return marker{shape(i, x, y, 3), when + ": " + value(p.Value, l.Unit), p.Idle, p.Unsettled, px(x), px(y)}
+}
+
+func segment(x1, y1, x2, y2 float64) string {
+	return fmt.Sprintf("M%s %sL%s %s", px(x1), px(y1), px(x2), px(y2))
+}
+
+// shape tells variants apart where their colours agree: circle, square, diamond, triangles, bar.
+func shape(i int, x, y, r float64) string {
+	poly := func(points ...float64) string {
+		var d strings.Builder
+		for k := 0; k < len(points); k += 2 {
+			verb := "L"
+			if k == 0 {
+				verb = "M"
+			}
+			fmt.Fprintf(&d, "%s%s %s", verb, px(x+points[k]*r), px(y+points[k+1]*r))
+		}
+		return d.String() + "Z"
+	}
+	switch i % 6 {
+	case 0:
+		return fmt.Sprintf("M%s %sa%s %s 0 1 0 %s 0a%s %s 0 1 0 %s 0Z", px(x-r), px(y), px(r), px(r), px(2*r), px(r), px(r), px(-2*r))
+	case 1:
+		return poly(-0.9, -0.9, 0.9, -0.9, 0.9, 0.9, -0.9, 0.9)
+	case 2:
+		return poly(0, -1.3, 1.3, 0, 0, 1.3, -1.3, 0)
+	case 3:
+		return poly(0, -1.2, 1.2, 0.9, -1.2, 0.9)
+	case 4:
+		return poly(0, 1.2, 1.2, -0.9, -1.2, -0.9)
+	}
+	return poly(-0.5, -1.3, 0.5, -1.3, 0.5, 1.3, -0.5, 1.3)
+}
+
+// bounds are the paths of the bounds, those that would lie on one another once.
+func (l *layout) bounds() []string {
+	var paths []string
+	var drawn [][2]float64
+	for _, d := range l.limits {
+		y1, y2 := l.y(d.start()), l.y(d.end())
+		if slices.ContainsFunc(drawn, func(o [2]float64) bool { return math.Abs(o[0]-y1) < 5 && math.Abs(o[1]-y2) < 5 }) {
+			continue
+		}
+		drawn = append(drawn, [2]float64{y1, y2})
+		paths = append(paths, segment(l.x(0), y1, l.x(l.maxOps), y2))
+	}
+	return paths
+}
+
+// limitLabels are the texts of the drawn bounds, each once, with the height of the uppermost.
+func (l *layout) limitLabels() map[string]float64 {
+	labels := map[string]float64{}
+	for _, d := range l.limits {
+		text := limitText(d.limit, l.Unit)
+		labels[text] = max(labels[text], d.end())
+	}
+	return labels
+}
+
+// texts are the labels without their places.
+func (l *layout) texts() []chartLabel {
+	var list []chartLabel
+	for _, line := range l.Lines {
+		label := chartLabel{Tone: line.Outcome.String(), Name: shorten(line.Variant)}
+		if l.size.slopes && line.Fitted {
+			label.Slope = " " + rate(line.Slope, l.Unit) + "/op"
+		}
+		list = append(list, label)
+	}
+	for _, text := range slices.Sorted(maps.Keys(l.limitLabels())) {
+		list = append(list, chartLabel{Tone: "bound", Name: text})
+	}
+	return list
+}
+
+// labels puts each label beside the end of its line, pushed apart where they would overlap.
+func (l *layout) labels() []chartLabel {
+	type wish struct {
+		chartLabel
+		from float64 // where the line ends
+		mark int
+	}
+	var list []wish
+	bounds := l.limitLabels()
+	for i, label := range l.texts() {
+		w := wish{label, 0, i}
+		if i < len(l.Lines) {
+			points := l.Lines[i].Points
+			_, w.from = l.at(points[len(points)-1])
+		} else {
+			w.from = l.y(bounds[label.Name])
+		}
+		list = append(list, w)
+	}
+	slices.SortStableFunc(list, func(a, b wish) int { return cmp.Compare(a.from, b.from) })
+	var want []float64
+	for _, w := range list {
+		want = append(want, w.from)
+	}
+	places := spread(want, labelGap, l.top, l.bottom)
+	var out []chartLabel
+	for i, w := range list {
+		w.X, w.Y = px(l.right+24), px(places[i])
+		if w.Tone != "bound" {
+			w.Marker = shape(w.mark, l.right+16, places[i], 3.4)
+		}
+		if math.Abs(places[i]-w.from) > 3 {
+			w.Leader = segment(l.right+5, w.from, l.right+10, places[i])
+		}
+		out = append(out, w.chartLabel)
+	}
+	return out
+}
+
+// spread moves sorted positions as little as it must so that neighbours are gap apart within lo and hi.
+func spread(want []float64, gap, lo, hi float64) []float64 {
+	at := slices.Clone(want)
+	for range 50 { // push overlapping neighbours apart by halves: settles in a few passes
+		moved := false
+		for i := 1; i < len(at); i++ {
+			if overlap := gap - (at[i] - at[i-1]); overlap > 0.1 {
+				at[i-1], at[i], moved = at[i-1]-overlap/2, at[i]+overlap/2, true
+			}
+		}
+		if !moved {
+			break
+		}
+	}
+	for i := range at {
+		at[i] = max(at[i], lo+float64(i)*gap)
+	}
+	for i := len(at) - 1; i >= 0; i-- {
+		at[i] = min(at[i], hi-float64(len(at)-1-i)*gap)
+	}
+	return at
+}
+
+func shorten(name string) string {
+	name = oneLine(name)
+	if r := []rune(name); len(r) > maxName {
+		return string(r[:maxName-1]) + "…"
+	}
+	return name
+}
+
+// ticks are nice numbers that enclose lo to hi, about n steps, no closer than least.
+func ticks(lo, hi float64, n int, least float64) []float64 {
+	if hi <= lo {
+		return []float64{lo}
+	}
+	step := max(niceStep((hi-lo)/float64(n)), least)
+	first, last := math.Floor(lo/step+1e-9), math.Ceil(hi/step-1e-9)
+	var list []float64
+	for k := first; k <= last; k++ {
+		list = append(list, k*step)
+	}
+	return list
+}
+
+// niceStep is the smallest of 1, 2, 5 (from 1000 on also 2.5) times a power of ten that is not below v.
+func niceStep(v float64) float64 {
+	base := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, f := range []float64{1, 2, 2.5, 5} {
+		if f*base >= v*(1-1e-9) && (f != 2.5 || base >= 1000) {
+			return f * base
+		}
+	}
+	return 10 * base
+}
+
+// byteUnit is the unit that a byte axis up to v is labelled in.
+func byteUnit(v float64) float64 {
+	unit := 1.0
+	for math.Abs(v) >= 1024*unit && unit < 1<<30 {
+		unit *= 1024
+	}
+	return unit
+}
+
+// tickLabel writes v with the decimals that its axis needs.
+func tickLabel(v float64, axis []float64, unit string) string {
+	if v == 0 {
+		return "0"
+	}
+	scale, suffix := 1.0, ""
+	if unit == "bytes" {
+		scale = byteUnit(axis[len(axis)-1])
+		suffix = map[float64]string{1: " B", 1 << 10: " KiB", 1 << 20: " MiB", 1 << 30: " GiB"}[scale]
+	}
+	decimals := 0
+	if len(axis) > 1 {
+		decimals = max(0, int(math.Ceil(-math.Log10((axis[1]-axis[0])/scale)-1e-9)))
+	}
+	return thousands(strconv.FormatFloat(v/scale, 'f', decimals, 64)) + suffix
+}
+
+// thousands groups the digits of a whole number from 10,000 on.
+func thousands(s string) string {
+	if len(s) < 5 || strings.ContainsAny(s, ".-") {
+		return s
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// describe is the chart in words.
+func describe(s series) string {
+	var parts []string
+	for _, line := range s.Lines {
+		points := rounds(line.Points)
+		if len(points) == 0 {
+			continue
+		}
+		part := fmt.Sprintf("%s: %s → %s", line.Variant, value(points[0].Value, s.Unit), value(points[len(points)-1].Value, s.Unit))
+		if line.Fitted {
+			part += ", " + rate(line.Slope, s.Unit) + " per operation"
+		}
+		parts = append(parts, part)
+	}
+	return fmt.Sprintf("%s against cumulative operations. %s.", s.Name, strings.Join(parts, "; "))
+}

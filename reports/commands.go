@@ -1,0 +1,147 @@
+package reports
+
+import (
+	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// command is a shell line that shows something again.
+type command struct {
+	Doc  string
+	Line string
+}
+
+// pprofCommands are the lines that show each variant's growth in the raw profiles, of goroutines and
+// then of the heap.
+func (v view) pprofCommands() []command {
+	var list []command
+	for _, x := range v.Variants {
+		for _, probe := range []string{"goroutine", "heap"} {
+			if line, ok := v.pprof(x, probe); ok {
+				list = append(list, command{x.Name + ", " + probe, line})
+			}
+		}
+	}
+	return list
+}
+
+// reproduce is the one line that shows the leak in the raw profiles: of the variant that shows its
+// fingerprint, else of one that leaks, else of any.
+func (v view) reproduce() (string, bool) {
+	var best string
+	rank := 0
+	for _, x := range v.Variants {
+		for _, probe := range []string{"goroutine", "heap"} {
+			line, ok := v.pprof(x, probe)
+			if r := reproduceRank(x, probe); ok && r > rank {
+				best, rank = line, r
+			}
+		}
+	}
+	return best, rank > 0
+}
+
+func reproduceRank(x variant, probe string) int {
+	top, grew := x.top(probe)
+	switch {
+	case grew && top.Fingerprint:
+		return 4
+	case grew && x.Verdict.Outcome == leak.Leaking:
+		return 3
+	case x.Verdict.Outcome == leak.Leaking:
+		return 2
+	}
+	return 1
+}
+
+// top is the stack that a reader should see first in the probe's profile.
+func (x variant) top(probe string) (leak.StackGrowth, bool) {
+	stacks := x.Goroutines()
+	if probe == "heap" {
+		stacks = x.Heap()
+	}
+	if len(stacks) == 0 {
+		return leak.StackGrowth{}, false
+	}
+	return stacks[0], true
+}
+
+// pprof is the line that subtracts the probe's baseline from its last round.
+func (v view) pprof(x variant, probe string) (string, bool) {
+	if len(x.Record.Snapshots) < 2 {
+		return "", false
+	}
+	base, last := rawProfile(&x.Record.Snapshots[0], probe), rawProfile(x.Record.Final(), probe)
+	if base == "" || last == "" {
+		return "", false
+	}
+	words := []string{"go tool pprof"}
+	if probe == "heap" {
+		words = append(words, "-sample_index=inuse_space")
+	}
+	top, _ := x.top(probe)
+	if focus := focus(top.Stack.Top()); focus != "" {
+		words = append(words, "-traces", "-focus='"+focus+"'")
+	} else {
+		words = append(words, "-top")
+	}
+	words = append(words, "-diff_base", v.file(base), v.file(last))
+	return strings.Join(words, " "), true
+}
+
+func rawProfile(s *leak.Snapshot, probe string) string {
+	sample := s.Sample(probe)
+	if sample == nil {
+		return ""
+	}
+	for _, f := range sample.Files {
+		if strings.HasSuffix(f, ".pb.gz") {
+			return f
+		}
+	}
+	return ""
+}
+
+// file is a file of the run directory as a word for the shell.
+func (v view) file(name string) string { return shellWord(path.Join(v.RunDir, name)) }
+
+// focus is a regular expression that matches the function and needs no escaping in any shell:
+// "StreamWatcher..receive" for watch.(*StreamWatcher).receive.
+func focus(f leak.Frame) string {
+	name := f.Short()
+	if _, method, ok := strings.Cut(name, "(*"); ok {
+		name = method
+	}
+	return mapRunes(name, isWordRune)
+}
+
+// shellWord makes s one word of a shell line. What no terminal should print is lost, not quoted: a
+// line that can be pasted without a look at it matters more than a path with a newline.
+func shellWord(s string) string {
+	s = mapRunes(s, func(r rune) bool { return unicode.IsPrint(r) && r != utf8.RuneError })
+	if strings.HasPrefix(s, "-") {
+		s = "./" + s
+	}
+	if mapRunes(s, func(r rune) bool { return isWordRune(r) || strings.ContainsRune("./-+@%:,=", r) }) == s && s != "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+func isWordRune(r rune) bool {
+	return r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+}
+
+// mapRunes replaces by a dot each rune that is not kept.
+func mapRunes(s string, keep func(rune) bool) string {
+	return strings.Map(func(r rune) rune {
+		if keep(r) {
+			return r
+		}
+		return '.'
+	}, s)
+}

@@ -1,0 +1,116 @@
+package reports
+
+import (
+	"slices"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// checkRow is one check beside itself: what it found in every variant.
+type checkRow struct {
+	Check, Kind  string
+	Series, Unit string
+	Bound        string
+	PerOperation bool
+	Fingerprint  bool
+	// Cells are in the order of the view's variants.
+	Cells []checkCell
+}
+
+// checkCell is what the check found in one variant; Finding is nil where it was not run.
+type checkCell struct {
+	Variant string
+	Finding *leak.Finding
+}
+
+// checkRows is the table that all formats draw: checks down, variants across.
+func (v view) checkRows() []checkRow {
+	var rows []checkRow
+	for i, x := range v.Variants {
+		for _, f := range x.Verdict.Findings {
+			k := slices.IndexFunc(rows, func(r checkRow) bool { return r.Check == f.Check })
+			if k < 0 {
+				k, rows = len(rows), append(rows, v.newRow(f))
+			}
+			rows[k].Fingerprint = rows[k].Fingerprint || f.Fingerprint
+			rows[k].Cells[i].Finding = &f
+		}
+	}
+	return rows
+}
+
+func (v view) newRow(f leak.Finding) checkRow {
+	r := checkRow{Check: f.Check, Kind: f.Kind, Series: f.Series, Unit: f.Unit, Bound: bound(f), PerOperation: f.BoundPerOperation}
+	for _, x := range v.Variants {
+		r.Cells = append(r.Cells, checkCell{Variant: x.Name})
+	}
+	return r
+}
+
+// growthColumns are the rows that a narrow table has room for: the fingerprint first, and each series
+// once, by the check that bounds it per operation.
+func (v view) growthColumns(max int) []checkRow {
+	rows := v.rankedRows()
+	seen := map[string]bool{}
+	rows = slices.DeleteFunc(rows, func(r checkRow) bool {
+		twice := r.Series != "" && seen[r.Series]
+		seen[r.Series] = true
+		return twice
+	})
+	rows, _ = head(rows, max)
+	return rows
+}
+
+// rankedRows are the checks with what a reader looks for first on top.
+func (v view) rankedRows() []checkRow {
+	rows := v.checkRows()
+	slices.SortStableFunc(rows, func(a, b checkRow) int { return a.rank() - b.rank() })
+	return rows
+}
+
+func (r checkRow) rank() int {
+	switch {
+	case r.Fingerprint:
+		return 0
+	case r.PerOperation:
+		return 1
+	}
+	return 2
+}
+
+// Title is the series that the check judged, or its own name where it judged stacks.
+func (r checkRow) Title() string {
+	if r.Series != "" {
+		return r.Series
+	}
+	return r.Check
+}
+
+// Growth is the growth per operation, "–" where the check was not run.
+func (c checkCell) Growth() string {
+	if c.Finding == nil {
+		return "–"
+	}
+	return rate(c.Finding.PerOperation, c.Finding.Unit)
+}
+
+// Change is what the series grew by from the baseline to the last round: "+140 in all".
+func (c checkCell) Change() string {
+	if c.Finding == nil {
+		return ""
+	}
+	points := rounds(c.Finding.Points)
+	if len(points) < 2 {
+		return ""
+	}
+	return rate(points[len(points)-1].Value-points[0].Value, c.Finding.Unit) + " in all"
+}
+
+// Interval is the 95 % interval of Growth, "" where none was computed.
+func (c checkCell) Interval() string {
+	f := c.Finding
+	if f == nil || f.Low == f.High {
+		return ""
+	}
+	return "(" + rate(f.Low, f.Unit) + " to " + rate(f.High, f.Unit) + ")"
+}

@@ -1,0 +1,177 @@
+package reports
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"strings"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// The JUnit form that CI systems read. There is no skipped element on purpose: to most of them a
+// skipped test passes, and an inconclusive check must not.
+type (
+	junitSuites struct {
+		XMLName xml.Name `xml:"testsuites"`
+		junitCounts
+		Suites []junitSuite `xml:"testsuite"`
+	}
+	junitSuite struct {
+		Name string `xml:"name,attr"`
+		junitCounts
+		Time      string      `xml:"time,attr"`
+		Timestamp string      `xml:"timestamp,attr,omitempty"`
+		Cases     []junitCase `xml:"testcase"`
+	}
+	junitCounts struct {
+		Tests    int `xml:"tests,attr"`
+		Failures int `xml:"failures,attr"`
+		Errors   int `xml:"errors,attr"`
+		Skipped  int `xml:"skipped,attr"`
+	}
+	junitCase struct {
+		Class   string        `xml:"classname,attr"`
+		Name    string        `xml:"name,attr"`
+		Failure *junitProblem `xml:"failure"`
+		Error   *junitProblem `xml:"error"`
+		Out     string        `xml:"system-out,omitempty"`
+	}
+	junitProblem struct {
+		Type    string `xml:"type,attr"`
+		Message string `xml:"message,attr"`
+		Text    string `xml:",cdata"`
+	}
+)
+
+func junit(b *bytes.Buffer, v view) error {
+	suite := junitSuite{Name: v.Name(), Time: fmt.Sprintf("%.3f", v.Elapsed().Seconds())}
+	if !v.Record.Started.IsZero() {
+		suite.Timestamp = v.Record.Started.UTC().Format("2006-01-02T15:04:05")
+	}
+	suite.Cases = runCase(v)
+	for _, x := range v.Variants {
+		class := v.Name() + "." + x.Name
+		suite.Cases = append(suite.Cases, verdictCase(class, x))
+		for _, f := range x.Verdict.Findings {
+			suite.Cases = append(suite.Cases, checkCase(class, x, f))
+		}
+	}
+	suite.count()
+	b.WriteString(xml.Header)
+	e := xml.NewEncoder(b)
+	e.Indent("", "  ")
+	if err := e.Encode(junitSuites{junitCounts: suite.junitCounts, Suites: []junitSuite{suite}}); err != nil {
+		return err
+	}
+	b.WriteString("\n")
+	return nil
+}
+
+func (s *junitSuite) count() {
+	for _, c := range s.Cases {
+		s.Tests++
+		if c.Failure != nil {
+			s.Failures++
+		}
+		if c.Error != nil {
+			s.Errors++
+		}
+	}
+}
+
+// runCase is there where the run as a whole went wrong, which no variant may show.
+func runCase(v view) []junitCase {
+	c := junitCase{Class: v.Name(), Name: "run"}
+	switch {
+	case v.Record.Failure != nil:
+		c.Error = &junitProblem{leak.Unmeasured.String(), v.Record.Failure.Message, failureText(v.Record.Failure)}
+	case v.Interrupted():
+		c.Error = &junitProblem{"interrupted", "the run was interrupted", v.Sentence()}
+	case len(v.Variants) == 0:
+		c.Error = &junitProblem{leak.Unmeasured.String(), "no variant was measured", v.Sentence()}
+	default:
+		return nil
+	}
+	return []junitCase{c}
+}
+
+func verdictCase(class string, x variant) junitCase {
+	c := junitCase{Class: class, Name: "verdict"}
+	p := &junitProblem{x.Verdict.Result.String(), x.Verdict.Reason, failureText(x.Record.Failure) + stacksText(x)}
+	switch x.Verdict.Result {
+	case leak.Met:
+		c.Out = x.Verdict.Reason
+	case leak.Unmeasured:
+		c.Error = p
+	case leak.NotMet:
+		c.Failure = p
+	default:
+		p.Type = leak.Inconclusive.String()
+		c.Failure = p
+	}
+	return c
+}
+
+func checkCase(class string, x variant, f leak.Finding) junitCase {
+	c := junitCase{Class: class, Name: f.Check}
+	if !x.Against(f) {
+		c.Out = f.Outcome.String() + ": " + f.Summary
+		return c
+	}
+	p := &junitProblem{f.Outcome.String(), f.Summary, findingText(f)}
+	if f.Outcome == leak.Inconclusive && x.Verdict.Result == leak.Unmeasured {
+		c.Error = p
+	} else {
+		c.Failure = p
+	}
+	return c
+}
+
+func findingText(f leak.Finding) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n%s, bound %s\n", f.Summary, perOperation(f.PerOperation, f.Unit), bound(f))
+	for _, g := range f.Gates {
+		fmt.Fprintf(&b, "%s: %s is %t. %s\n", g.Name, comparison(g), g.Holds, g.Doc)
+	}
+	writeStacks(&b, fingerprintFirst(f.Stacks), f.Unit)
+	return b.String()
+}
+
+func failureText(f *leak.Failure) string {
+	switch {
+	case f == nil:
+		return ""
+	case f.Hint == "":
+		return f.Message + "\n"
+	}
+	return f.Message + "\nhint: " + f.Hint + "\n"
+}
+
+func stacksText(x variant) string {
+	var b strings.Builder
+	writeStacks(&b, x.Goroutines(), stackUnit(false))
+	writeStacks(&b, x.Heap(), stackUnit(true))
+	return b.String()
+}
+
+// writeStacks writes the first stacks as a Go panic would: function, then position.
+func writeStacks(b *strings.Builder, stacks []leak.StackGrowth, unit string) {
+	shown, more := head(stacks, 3)
+	for _, g := range shown {
+		fmt.Fprintf(b, "\n%s: %s\n", perOperation(g.PerOperation, unit), g.Stack)
+		frames, cut := head(g.Stack.Frames, 24)
+		for _, f := range frames {
+			fmt.Fprintf(b, "%s\n    %s\n", f.Func, f.Position())
+		}
+		if cut > 0 {
+			fmt.Fprintln(b, and(cut, "frame"))
+		}
+		if g.Stack.Creator != nil {
+			fmt.Fprintf(b, "created by %s\n    %s\n", g.Stack.Creator.Func, g.Stack.Creator.Position())
+		}
+	}
+	if more > 0 {
+		fmt.Fprintf(b, "\n%s\n", and(more, "stack"))
+	}
+}

@@ -1,0 +1,50 @@
+package reports
+
+import (
+	"bytes"
+	"io"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// Input is all that a report is drawn from. Reports never change it.
+type Input struct {
+	Scenario *leak.Scenario
+	Record   *leak.Record
+	Verdict  *leak.Verdict
+	// RunDir is the run directory as the user would type it, for commands that are printed.
+	RunDir string
+}
+
+// Format is one way to render a run.
+type Format struct {
+	Name string
+	Doc  string
+	// File is its name in the run directory; "" where it is not written there.
+	File   string
+	Render func(w io.Writer, in Input) error
+}
+
+// Formats lists every format. A new one is a file in this package and a line here.
+func Formats() []Format {
+	return []Format{
+		{"text", "What an engineer reads in the terminal.", "", draw(text)},
+		{"json", "The verdict and a summary of the record, for programs; see Report.", "", draw(jsonReport)},
+		{"html", "One self-contained page with charts, stacks and every number.", leak.HTMLFile, draw(html)},
+		{"junit", "Test cases for a CI system: one a check and variant.", leak.JUnitFile, draw(junit)},
+		{"markdown", "A short summary for a CI job page or an issue.", "summary.md", draw(markdown)},
+	}
+}
+
+// draw completes a format. Every byte of every format passes through printable, so that no format can
+// forget that function names, log lines and YAML may hold terminal escapes or broken UTF-8.
+func draw(f func(b *bytes.Buffer, v view) error) func(io.Writer, Input) error {
+	return func(w io.Writer, in Input) error {
+		var b bytes.Buffer
+		if err := f(&b, newView(in)); err != nil {
+			return err
+		}
+		_, err := w.Write(printable(b.Bytes()))
+		return err
+	}
+}

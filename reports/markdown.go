@@ -1,0 +1,121 @@
+package reports
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// markdownColumns is how many series fit beside the variants on a job page.
+const markdownColumns = 5
+
+// markdown is the summary for a CI job page or an issue.
+func markdown(b *bytes.Buffer, v view) error {
+	fmt.Fprintf(b, "## %s %s: %s\n\n%s\n", markdownMark(v), escape(v.Name()), escape(v.Status()), escape(v.Sentence()))
+	if f := v.Record.Failure; f != nil {
+		fmt.Fprintf(b, "\n%s\n", fence(failureText(f)))
+	}
+	markdownGrowth(b, v)
+	for _, x := range v.Variants {
+		markdownVariant(b, x)
+	}
+	markdownReproduce(b, v)
+	return nil
+}
+
+func markdownMark(v view) string {
+	if v.Interrupted() || v.Record.Failure != nil {
+		return "⚠️"
+	}
+	switch v.Verdict.Result {
+	case leak.Met:
+		return "✅"
+	case leak.NotMet:
+		return "❌"
+	}
+	return "⚠️"
+}
+
+func markdownGrowth(b *bytes.Buffer, v view) {
+	if len(v.Variants) == 0 {
+		return
+	}
+	columns := v.growthColumns(markdownColumns)
+	b.WriteString("\n| variant | expected | outcome | result |")
+	for _, c := range columns {
+		fmt.Fprintf(b, " %s per operation |", escape(c.Title()))
+	}
+	fmt.Fprintf(b, "\n| --- | --- | --- | --- |%s\n", strings.Repeat(" ---: |", len(columns)))
+	for i, x := range v.Variants {
+		fmt.Fprintf(b, "| %s | %s | %s | %s |", escape(x.Name), escape(expected(x.Verdict.Expect)), x.Verdict.Outcome, x.Verdict.Result)
+		for _, c := range columns {
+			fmt.Fprintf(b, " %s |", escape(c.Cells[i].Growth()))
+		}
+		b.WriteString("\n")
+	}
+}
+
+// markdownVariant says what a reader must see without opening the report: what leaks, and what did not
+// come out as it should.
+func markdownVariant(b *bytes.Buffer, x variant) {
+	if x.Verdict.Outcome != leak.Leaking && x.Verdict.Result == leak.Met {
+		return
+	}
+	fmt.Fprintf(b, "\n**%s**: %s. %s\n", escape(x.Name), x.Verdict.Result, escape(x.Verdict.Reason))
+	if f := x.Record.Failure; f != nil {
+		fmt.Fprintf(b, "\n%s\n", fence(failureText(f)))
+	}
+	probe, unit := "goroutine", stackUnit(false)
+	if len(x.Goroutines()) == 0 {
+		probe, unit = "heap", stackUnit(true)
+	}
+	if g, ok := x.top(probe); ok {
+		fmt.Fprintf(b, "\n%s\n", fence(markdownStack(g, unit)))
+	}
+}
+
+func markdownStack(g leak.StackGrowth, unit string) string {
+	lines := []string{perOperation(g.PerOperation, unit) + ": " + g.Stack.String()}
+	frames, more := head(g.Stack.Frames, 12)
+	for _, f := range frames {
+		lines = append(lines, "  "+f.Short()+"  "+f.Position())
+	}
+	if more > 0 {
+		lines = append(lines, "  "+and(more, "frame"))
+	}
+	if g.Stack.Creator != nil {
+		lines = append(lines, "  created by "+g.Stack.Creator.Short())
+	}
+	if g.Module != "" {
+		lines = append(lines, "  in "+g.Module)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func markdownReproduce(b *bytes.Buffer, v view) {
+	lines := []string{"leakrig run " + shellWord(v.Name())}
+	if line, ok := v.reproduce(); ok {
+		lines = append(lines, line)
+	}
+	fmt.Fprintf(b, "\nReproduce:\n\n%s\n", fence(strings.Join(lines, "\n")))
+}
+
+// escape makes s plain text within a line or a table's cell. Entities, not backslashes, for what would
+// end a cell or start HTML: they hold in every dialect.
+func escape(s string) string { return markdownEscaper.Replace(oneLine(s)) }
+
+var markdownEscaper = strings.NewReplacer(
+	"&", "&amp;", "<", "&lt;", ">", "&gt;", "|", "&#124;", "`", "&#96;", "@", "&#64;",
+	`\`, `\\`, "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "#", `\#`, "~", `\~`, "!", `\!`,
+)
+
+// fence is a code block that s cannot end: longer than any run of backticks in it.
+func fence(s string) string {
+	ticks := "```"
+	for strings.Contains(s, ticks) {
+		ticks += "`"
+	}
+	return ticks + "\n" + strings.TrimRight(s, "\n") + "\n" + ticks
+}

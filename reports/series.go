@@ -1,0 +1,176 @@
+package reports
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// series is one number over the operations, of all variants.
+type series struct {
+	Name, Unit, Doc string
+	// Judged is set where a check bounds the series.
+	Judged bool
+	Lines  []line
+}
+
+// line is one variant's part of a series.
+type line struct {
+	Variant string
+	Outcome leak.Outcome
+	Points  []leak.Point
+	// Slope is the growth per operation, where Fitted.
+	Slope  float64
+	Fitted bool
+	// Bounds hold for this line, from its own baseline.
+	Bounds []limit
+}
+
+// limit is a bound of a check, per operation or in all.
+type limit struct {
+	Value        float64
+	PerOperation bool
+}
+
+// series returns what the checks judged, the fingerprint first, then every other metric that was sampled, by name.
+func (v view) series() []series {
+	var all []series
+	for _, row := range v.rankedRows() {
+		if m, ok := v.Record.Metrics[row.Series]; ok {
+			all = append(all, v.metricSeries(row.Series, m, true))
+		} else {
+			all = append(all, v.findingSeries(row))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Record.Metrics)) {
+		all = append(all, v.metricSeries(name, v.Record.Metrics[name], false))
+	}
+	seen := map[string]bool{}
+	return slices.DeleteFunc(all, func(s series) bool {
+		drop := len(s.Lines) == 0 || seen[s.Name]
+		seen[s.Name] = true
+		return drop
+	})
+}
+
+// metricSeries reads a metric from the samples, so that what no check looked at is drawn too.
+func (v view) metricSeries(name string, m leak.Metric, judged bool) series {
+	s := series{Name: name, Unit: m.Unit, Doc: m.Doc, Judged: judged}
+	for _, x := range v.Variants {
+		points := samplePoints(x.Record, name)
+		if len(points) == 0 {
+			continue
+		}
+		l := line{Variant: x.Name, Outcome: x.Verdict.Outcome, Points: points}
+		l.Slope, l.Fitted = theilSen(points)
+		for _, f := range x.Verdict.Findings {
+			if f.Series != name {
+				continue
+			}
+			l.Bounds = append(l.Bounds, limit{f.Bound, f.BoundPerOperation})
+			// The check's own slope leaves out what came before the onset: where it decided, it is the
+			// number that the reader sees everywhere else.
+			if f.BoundPerOperation && f.Outcome != leak.Inconclusive && finite(f.PerOperation) {
+				l.Slope, l.Fitted = f.PerOperation, true
+			}
+		}
+		s.Lines = append(s.Lines, l)
+	}
+	return s
+}
+
+// findingSeries is what a check counted by itself: the goroutines on a stack, say, which no metric has.
+func (v view) findingSeries(row checkRow) series {
+	s := series{Name: row.Title(), Unit: row.Unit, Doc: strings.TrimSpace(row.Unit + " that the check “" + row.Check + "” counted"), Judged: true}
+	for i, cell := range row.Cells {
+		f := cell.Finding
+		if f == nil {
+			continue
+		}
+		points := finitePoints(f.Points)
+		if len(points) == 0 {
+			continue
+		}
+		l := line{Variant: cell.Variant, Outcome: v.Variants[i].Verdict.Outcome, Points: points, Bounds: []limit{{f.Bound, f.BoundPerOperation}}}
+		l.Slope, l.Fitted = theilSen(points)
+		if f.Outcome != leak.Inconclusive && finite(f.PerOperation) {
+			l.Slope, l.Fitted = f.PerOperation, true
+		}
+		s.Lines = append(s.Lines, l)
+	}
+	return s
+}
+
+// samplePoints reads the metric "probe.metric" from every snapshot that has it.
+func samplePoints(vr *leak.VariantRecord, name string) []leak.Point {
+	var points []leak.Point
+	add := func(s leak.Snapshot, idle bool) {
+		if value, ok := sampled(s, name); ok {
+			points = append(points, leak.Point{Round: s.Round, Operations: s.Operations, Value: value, Unsettled: !s.Settle.Settled, Idle: idle})
+		}
+	}
+	for _, s := range vr.Snapshots {
+		add(s, false)
+	}
+	if vr.Idle != nil {
+		add(*vr.Idle, true)
+	}
+	return finitePoints(points)
+}
+
+func sampled(s leak.Snapshot, name string) (float64, bool) {
+	for _, sample := range s.Samples {
+		for metric, value := range sample.Values {
+			if sample.Probe+"."+metric == name {
+				return value, true
+			}
+		}
+	}
+	return 0, false
+}
+
+func finitePoints(points []leak.Point) []leak.Point {
+	return slices.DeleteFunc(slices.Clone(points), func(p leak.Point) bool { return !finite(p.Value) })
+}
+
+// rounds are the points without the idle one.
+func rounds(points []leak.Point) []leak.Point {
+	return slices.DeleteFunc(slices.Clone(points), func(p leak.Point) bool { return p.Idle })
+}
+
+// theilSen is the median of the slopes between all pairs of rounds.
+func theilSen(points []leak.Point) (slope float64, ok bool) {
+	points = rounds(points)
+	var slopes []float64
+	for i, a := range points {
+		for _, b := range points[i+1:] {
+			if dx := b.Operations - a.Operations; dx != 0 {
+				slopes = append(slopes, (b.Value-a.Value)/float64(dx))
+			}
+		}
+	}
+	return median(slopes), len(slopes) > 0
+}
+
+// Intercept puts the fitted line through the middle of the points.
+func (l line) Intercept() float64 {
+	var residuals []float64
+	for _, p := range rounds(l.Points) {
+		residuals = append(residuals, p.Value-l.Slope*float64(p.Operations))
+	}
+	return median(residuals)
+}
+
+func median(list []float64) float64 {
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	mid := len(list) / 2
+	if len(list)%2 == 1 {
+		return list[mid]
+	}
+	return (list[mid-1] + list[mid]) / 2
+}

@@ -1,0 +1,297 @@
+package reports
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// What the terminal has room for.
+const (
+	textWidth    = 100
+	textStacks   = 3
+	textWarnings = 10
+)
+
+// text is the end of `leakrig run`: the verdict first, the line that shows the leak again last, and in
+// between no more than it takes to believe it. Gates appear only where a check did not come out as it
+// should; html and json have them all.
+func text(b *bytes.Buffer, v view) error {
+	p := printer{b}
+	p.verdict(v)
+	p.growth(v)
+	p.variants(v)
+	p.warnings(v.Warnings())
+	p.versions(v)
+	p.where(v)
+	return nil
+}
+
+var marks = map[leak.Result]string{leak.Met: "✓", leak.NotMet: "✗", leak.Undecided: "?", leak.Unmeasured: "!"}
+
+func (p printer) verdict(v view) {
+	p.para(marks[v.Verdict.Result]+" ", v.Name()+": "+v.Status())
+	p.para("  ", v.Sentence())
+	p.failure(v.Record.Failure)
+}
+
+func (p printer) failure(f *leak.Failure) {
+	if f == nil {
+		return
+	}
+	lines, more := head(strings.Split(strings.TrimSpace(f.Message), "\n"), 12)
+	for i, line := range lines {
+		if i == 0 {
+			line = "error: " + line
+		}
+		p.para("  ", line)
+	}
+	if more > 0 {
+		p.line("  %s", and(more, "line"))
+	}
+	if f.Hint != "" {
+		p.para("  ", "hint: "+f.Hint)
+	}
+}
+
+// growth is the table of variants with their growth per operation, as wide as the terminal allows.
+func (p printer) growth(v view) {
+	if len(v.Variants) == 0 {
+		return
+	}
+	rows := [][]string{{"", "variant", "expected", "outcome"}}
+	for _, x := range v.Variants {
+		rows = append(rows, []string{marks[x.Verdict.Result], x.Name, expected(x.Verdict.Expect), x.Verdict.Outcome.String()})
+	}
+	for _, c := range v.growthColumns(textWidth) {
+		column := []string{oneLine(c.Title())}
+		for _, cell := range c.Cells {
+			column = append(column, cell.Growth())
+		}
+		if tableWidth(rows)+columnWidth(column) > textWidth {
+			break
+		}
+		for i := range rows {
+			rows[i] = append(rows[i], column[i])
+		}
+	}
+	p.line("")
+	if len(rows[0]) > 4 {
+		p.line("%*s", tableWidth(rows), "growth per operation")
+	}
+	p.table(rows, 4)
+}
+
+// variants tells why, first of those that leak or did not come out as they should. A clean variant that
+// should be clean needs one sentence.
+func (p printer) variants(v view) {
+	var fine []variant
+	for _, x := range v.Variants {
+		if x.Verdict.Outcome == leak.Clean && x.Verdict.Result == leak.Met {
+			fine = append(fine, x)
+			continue
+		}
+		p.line("")
+		p.variant(x)
+	}
+	if len(fine) > 0 {
+		p.line("")
+	}
+	for _, x := range fine {
+		p.reason(x)
+	}
+}
+
+func (p printer) reason(x variant) {
+	p.para(marks[x.Verdict.Result]+" ", fmt.Sprintf("%s: %s. %s", x.Name, x.Verdict.Result, x.Verdict.Reason))
+}
+
+func (p printer) variant(x variant) {
+	p.reason(x)
+	p.failure(x.Record.Failure)
+	p.stacks("goroutine stacks that grew", x.Goroutines(), stackUnit(false))
+	p.stacks("allocation sites that grew", x.Heap(), stackUnit(true))
+	for _, f := range x.Verdict.Findings {
+		if f.Outcome == leak.Inconclusive || x.Against(f) {
+			p.finding(f)
+		}
+	}
+}
+
+var stackIndent = strings.Repeat(" ", len("  +1023.9 KiB/op  "))
+
+func (p printer) stacks(title string, stacks []leak.StackGrowth, unit string) {
+	if len(stacks) == 0 {
+		return
+	}
+	p.line("")
+	p.line("  %s", title)
+	shown, more := head(stacks, textStacks)
+	for _, g := range shown {
+		mark := ""
+		if g.Fingerprint {
+			mark = "  ◀ fingerprint"
+		}
+		p.line("  %11s/op  %s%s", rate(g.PerOperation, unit), g.Stack, mark)
+		for _, detail := range stackDetails(g, unit) {
+			p.para(stackIndent, detail)
+		}
+	}
+	if more > 0 {
+		p.para(stackIndent, and(more, "stack"))
+	}
+}
+
+// stackDetails are where the stack stands, how much it grew, in which module, and who made it.
+func stackDetails(g leak.StackGrowth, unit string) []string {
+	grew := value(float64(g.From), unit) + " → " + value(float64(g.To), unit)
+	if g.Module != "" {
+		grew += " in " + g.Module
+	}
+	if g.Stack.Creator != nil {
+		grew += ", created by " + g.Stack.Creator.Short()
+	}
+	if at := g.Stack.Top().Position(); at != "" {
+		return []string{at, grew}
+	}
+	return []string{grew}
+}
+
+func (p printer) finding(f leak.Finding) {
+	p.line("")
+	p.para("  ", fmt.Sprintf("check %s (%s): %s. %s", f.Check, f.Kind, f.Outcome, f.Summary))
+	name, numbers := 0, 0
+	for _, g := range f.Gates {
+		name = max(name, utf8.RuneCountInString(oneLine(g.Name)))
+		numbers = max(numbers, utf8.RuneCountInString(comparison(g)))
+	}
+	for _, g := range f.Gates {
+		p.para(fmt.Sprintf("    %-*s  %-*s  %-5t  ", name, oneLine(g.Name), numbers, oneLine(comparison(g)), g.Holds), g.Doc)
+	}
+}
+
+func (p printer) warnings(warnings []string) {
+	if len(warnings) == 0 {
+		return
+	}
+	p.line("")
+	p.line("%s", count(len(warnings), "warning"))
+	shown, more := head(warnings, textWarnings)
+	for _, w := range shown {
+		p.para("  ", w)
+	}
+	if more > 0 {
+		p.line("  %s", and(more, "warning"))
+	}
+}
+
+// versions are those of the module that the first growing stack lies in.
+func (p printer) versions(v view) {
+	modules, _ := head(v.stackModules(), 1)
+	for _, path := range modules {
+		p.line("")
+		p.line("%s", path)
+		var rows [][]string
+		for _, m := range v.versions(path) {
+			rows = append(rows, []string{" ", m.Version, strings.Join(m.Variants, ", ")})
+		}
+		p.table(rows, len(rows))
+	}
+}
+
+func (p printer) where(v view) {
+	p.line("")
+	p.line("run directory  %s", v.RunDir)
+	p.line("report         %s", path.Join(v.RunDir, leak.HTMLFile))
+	if line, ok := v.reproduce(); ok {
+		p.line("see it again")
+		p.line("  %s", line)
+	}
+}
+
+// printer writes lines. Every argument stays on its line, so that foreign text cannot start one.
+type printer struct{ b *bytes.Buffer }
+
+func (p printer) line(format string, args ...any) {
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case string:
+			args[i] = inLine(arg)
+		case fmt.Stringer:
+			args[i] = inLine(arg.String())
+		}
+	}
+	p.b.WriteString(strings.TrimRight(fmt.Sprintf(format, args...), " ") + "\n")
+}
+
+// inLine keeps s's own spacing.
+func inLine(s string) string {
+	return strings.NewReplacer("\n", " ", "\r", " ", "\t", " ").Replace(s)
+}
+
+// para breaks s at words and keeps what follows the first line below its start.
+func (p printer) para(start, s string) {
+	width := utf8.RuneCountInString(start)
+	line, used := start, width
+	for _, word := range strings.Fields(s) {
+		n := utf8.RuneCountInString(word)
+		if used > width {
+			line, used = line+" ", used+1
+			if used+n > textWidth {
+				p.line("%s", line)
+				line, used = strings.Repeat(" ", width), width
+			}
+		}
+		line, used = line+word, used+n
+	}
+	p.line("%s", line)
+}
+
+// table aligns columns, the first so many to the left and numbers to the right.
+func (p printer) table(rows [][]string, left int) {
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			cell = oneLine(cell)
+			pad := strings.Repeat(" ", max(0, columnWidth(column(rows, i))-2-utf8.RuneCountInString(cell)))
+			if i > 0 {
+				line.WriteString("  ")
+			}
+			if i < left {
+				line.WriteString(cell + pad)
+			} else {
+				line.WriteString(pad + cell)
+			}
+		}
+		p.line("%s", line.String())
+	}
+}
+
+func tableWidth(rows [][]string) int {
+	width := -2
+	for i := range rows[0] {
+		width += columnWidth(column(rows, i))
+	}
+	return width
+}
+
+func column(rows [][]string, i int) []string {
+	var cells []string
+	for _, row := range rows {
+		cells = append(cells, oneLine(row[i]))
+	}
+	return cells
+}
+
+// columnWidth counts the gap before the next column.
+func columnWidth(cells []string) int {
+	width := 0
+	for _, c := range cells {
+		width = max(width, utf8.RuneCountInString(c))
+	}
+	return width + 2
+}

@@ -1,0 +1,230 @@
+package reports
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// view is the input with its gaps filled: nothing in it is nil, and every planned variant is there,
+// reached or not.
+type view struct {
+	Input
+	Variants []variant
+}
+
+// variant is what is known of one variant: how it was asked for, what was measured, what was concluded.
+type variant struct {
+	Name    string
+	Spec    leak.Variant
+	Record  *leak.VariantRecord
+	Verdict leak.VariantVerdict
+}
+
+func newView(in Input) view {
+	if in.Scenario == nil {
+		in.Scenario = &leak.Scenario{}
+	}
+	if in.Record == nil {
+		in.Record = &leak.Record{}
+	}
+	if in.Verdict == nil {
+		in.Verdict = &leak.Verdict{Result: leak.Unmeasured, Sentence: "The run was not judged.", Interrupted: in.Record.Interrupted}
+	}
+	v := view{Input: in}
+	for _, name := range variantNames(in) {
+		v.Variants = append(v.Variants, newVariant(in, name))
+	}
+	return v
+}
+
+// variantNames lists planned variants in their order, then any that only the verdict or record knows.
+func variantNames(in Input) []string {
+	names := slices.Clone(in.Record.Plan.Variants)
+	for _, vv := range in.Verdict.Variants {
+		names = append(names, vv.Variant)
+	}
+	for _, vr := range in.Record.Variants {
+		names = append(names, vr.Name)
+	}
+	return unique(names)
+}
+
+func newVariant(in Input, name string) variant {
+	x := variant{Name: name, Record: in.Record.Variant(name)}
+	if x.Record == nil {
+		x.Record = &leak.VariantRecord{Name: name}
+	}
+	for _, spec := range in.Scenario.Spec.Variants {
+		if spec.Name == name {
+			x.Spec = spec
+		}
+	}
+	x.Verdict = leak.VariantVerdict{Variant: name, Expect: x.Spec.Expect, Result: leak.Unmeasured, Reason: "It was not measured."}
+	for _, vv := range in.Verdict.Variants {
+		if vv.Variant == name {
+			x.Verdict = vv
+		}
+	}
+	return x
+}
+
+// Name is the scenario's, from wherever it is known.
+func (v view) Name() string {
+	for _, name := range []string{v.Record.Scenario, v.Verdict.Scenario, v.Scenario.Metadata.Name} {
+		if name != "" {
+			return name
+		}
+	}
+	return "unnamed scenario"
+}
+
+// Interrupted is whether a person ended the run.
+func (v view) Interrupted() bool { return v.Record.Interrupted || v.Verdict.Interrupted }
+
+// ExitCode is what the command line would exit with for this run alone.
+func (v view) ExitCode() int {
+	return leak.ExitCode(v.Interrupted(), false, v.Record.Failure != nil, v.Verdict.Result)
+}
+
+// Sentence is the verdict.
+func (v view) Sentence() string {
+	if s := oneLine(v.Verdict.Sentence); s != "" {
+		return s
+	}
+	return "No verdict was given."
+}
+
+// Status is the verdict in one or two words.
+func (v view) Status() string {
+	switch {
+	case v.Interrupted():
+		return "interrupted"
+	case v.Record.Failure != nil:
+		return leak.Unmeasured.String()
+	}
+	return v.Verdict.Result.String()
+}
+
+// Elapsed is how long the run took, 0 where its end is not known.
+func (v view) Elapsed() time.Duration {
+	if v.Record.Finished.Before(v.Record.Started) {
+		return 0
+	}
+	return v.Record.Finished.Sub(v.Record.Started).Round(time.Second)
+}
+
+// Warnings are the run's and then each variant's, as "leaky: …".
+func (v view) Warnings() []string {
+	all := slices.Clone(v.Record.Warnings)
+	for _, x := range v.Variants {
+		for _, w := range x.Record.Warnings {
+			all = append(all, x.Name+": "+w)
+		}
+	}
+	return all
+}
+
+// Goroutines are the goroutine stacks that grew, fingerprint first.
+func (x variant) Goroutines() []leak.StackGrowth { return fingerprintFirst(x.Verdict.Growing) }
+
+// Heap are the allocation sites that grew, fingerprint first.
+func (x variant) Heap() []leak.StackGrowth { return fingerprintFirst(x.Verdict.HeapGrowing) }
+
+func fingerprintFirst(stacks []leak.StackGrowth) []leak.StackGrowth {
+	out := slices.Clone(stacks)
+	slices.SortStableFunc(out, func(a, b leak.StackGrowth) int {
+		switch {
+		case a.Fingerprint == b.Fingerprint:
+			return 0
+		case a.Fingerprint:
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// Against is whether the finding keeps the variant from meeting its expectation. Where a leak is
+// expected only its fingerprint counts; where none is, every check does.
+func (x variant) Against(f leak.Finding) bool {
+	if x.Verdict.Expect == leak.ExpectLeaking {
+		return f.Fingerprint && f.Outcome != leak.Leaking
+	}
+	return f.Outcome != leak.Clean
+}
+
+// version is the module's version as go version -m of the subject reports it, "" where absent.
+func (x variant) version(path string) string {
+	for _, m := range x.Record.Subject.Modules {
+		if m.Path != path {
+			continue
+		}
+		if m.Replace != "" {
+			return m.Version + " ⇒ " + m.Replace
+		}
+		return m.Version
+	}
+	return ""
+}
+
+// Operations is how many were attempted after the baseline.
+func (x variant) Operations() int {
+	if s := x.Record.Final(); s != nil {
+		return s.Operations
+	}
+	return 0
+}
+
+// stackModules are the paths of the modules that growing stacks lie in, those of fingerprints first.
+func (v view) stackModules() []string {
+	var first, then []string
+	for _, x := range v.Variants {
+		for _, g := range slices.Concat(x.Goroutines(), x.Heap()) {
+			path, _, _ := strings.Cut(g.Module, " ")
+			switch {
+			case path == "":
+			case g.Fingerprint:
+				first = append(first, path)
+			default:
+				then = append(then, path)
+			}
+		}
+	}
+	return unique(append(first, then...))
+}
+
+// moduleVersion is one version of a module with the variants that were built with it.
+type moduleVersion struct {
+	Version  string
+	Variants []string
+}
+
+// versions groups the variants by their version of the module.
+func (v view) versions(path string) []moduleVersion {
+	var out []moduleVersion
+	for _, x := range v.Variants {
+		version := x.version(path)
+		if version == "" {
+			continue
+		}
+		i := slices.IndexFunc(out, func(m moduleVersion) bool { return m.Version == version })
+		if i < 0 {
+			i, out = len(out), append(out, moduleVersion{Version: version})
+		}
+		out[i].Variants = append(out[i].Variants, x.Name)
+	}
+	return out
+}
+
+// unique keeps the first of equal strings.
+func unique(in []string) []string {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(in, func(s string) bool {
+		was := seen[s]
+		seen[s] = true
+		return was
+	})
+}

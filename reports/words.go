@@ -1,0 +1,147 @@
+package reports
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// printable makes what a terminal, a browser or an editor could take as a command visible instead:
+// control characters, terminal escapes and text-direction marks become \u001b, bytes that are not
+// UTF-8 become �. The escape is also JSON's own, so that JSON output stays the same value.
+func printable(b []byte) []byte {
+	out := make([]byte, 0, len(b))
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		switch {
+		case r == utf8.RuneError:
+			out = append(out, "\uFFFD"...)
+		case r == '\n' || r == '\t' || unicode.IsPrint(r):
+			out = append(out, b[:n]...)
+		default:
+			for _, u := range utf16.Encode([]rune{r}) {
+				out = fmt.Appendf(out, `\u%04x`, u)
+			}
+		}
+		b = b[n:]
+	}
+	return out
+}
+
+// oneLine keeps foreign text from starting lines of its own.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// rate is a growth per operation for people. Fractions of a byte and rounding noise are zero.
+func rate(v float64, unit string) string {
+	switch {
+	case !finite(v):
+		return "n/a"
+	case unit == "bytes" && math.Abs(v) < 1<<10:
+		v = math.Round(v)
+	case math.Abs(v) < 1e-4:
+		v = 0
+	}
+	return leak.FormatDelta(v, unit)
+}
+
+// value is a reading for people.
+func value(v float64, unit string) string {
+	switch {
+	case !finite(v):
+		return "n/a"
+	case unit == "bytes" && math.Abs(v) < 1<<10:
+		v = math.Round(v)
+	}
+	if v < 0 {
+		return "−" + leak.FormatValue(-v, unit)
+	}
+	return leak.FormatValue(v, unit)
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// perOperation is "+1 goroutines per operation", the unit left out where the number carries it.
+func perOperation(v float64, unit string) string {
+	if unit == "" || unit == "bytes" {
+		return rate(v, unit) + " per operation"
+	}
+	return rate(v, unit) + " " + unit + " per operation"
+}
+
+// bound is "2.0 KiB per operation" or "10 in all".
+func bound(f leak.Finding) string {
+	if f.BoundPerOperation {
+		return value(f.Bound, f.Unit) + " per operation"
+	}
+	return value(f.Bound, f.Unit) + " in all"
+}
+
+// comparison is a gate's numbers: "20.3 KiB > 2.0 KiB". Numbers without a unit are probabilities and
+// shares as often as counts: three digits, however small.
+func comparison(g leak.Gate) string {
+	if g.Unit == "" && finite(g.Value) && finite(g.Bound) {
+		return fmt.Sprintf("%.3g %s %.3g", g.Value, g.Op, g.Bound)
+	}
+	return value(g.Value, g.Unit) + " " + g.Op + " " + value(g.Bound, g.Unit)
+}
+
+// expected is the expectation, which only a scenario that did not load lacks.
+func expected(e leak.Expectation) string {
+	if e == "" {
+		return "unknown"
+	}
+	return string(e)
+}
+
+// seconds writes a latency: "12 ms", "1.20 s".
+func seconds(s float64) string {
+	switch {
+	case !finite(s):
+		return "n/a"
+	case s == 0:
+		return "0"
+	case s < 0.01:
+		return fmt.Sprintf("%.1f ms", s*1e3)
+	case s < 1:
+		return fmt.Sprintf("%.0f ms", s*1e3)
+	}
+	return fmt.Sprintf("%.2f s", s)
+}
+
+// count is "1 round", "7 rounds".
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// head is the first n of list, and how many were left out: every list in a report has an end, and
+// says so.
+func head[T any](list []T, n int) ([]T, int) {
+	if len(list) <= n {
+		return list, 0
+	}
+	return list[:n], len(list) - n
+}
+
+// and closes a list that head cut: "… and 9,990 more stacks" without the commas.
+func and(more int, noun string) string {
+	if more == 1 {
+		return "… and 1 more " + noun
+	}
+	return fmt.Sprintf("… and %d more %ss", more, noun)
+}
+
+// stackUnit is the unit of From, To and PerOperation in a list of growing stacks.
+func stackUnit(heap bool) string {
+	if heap {
+		return "bytes"
+	}
+	return "goroutines"
+}

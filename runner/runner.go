@@ -1,0 +1,180 @@
+// Package runner is the sequence of a run: build, boot, start, warm up, baseline, rounds, idle, stop. It
+// measures and records; it decides nothing. After every snapshot the record is on disk, whole.
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// idleFactor is how many quiet windows the rig idles after the last round, before it measures once
+// more: what drains slowly is gone by then, a leak is not.
+const idleFactor = 10
+
+// teardownTimeout bounds the stop of a subject or a cluster after an interrupt.
+const teardownTimeout = time.Minute
+
+// Config is one run.
+type Config struct {
+	Scenario *leak.Scenario
+	// Variants are those of the scenario that are run, in order.
+	Variants []leak.Variant
+	// Dir exists.
+	Dir leak.RunDir
+	// Boot boots the cluster; nil where the scenario has none.
+	Boot     func(ctx context.Context) (leak.Cluster, error)
+	Launcher leak.Launcher
+	// Metrics are those of the scenario's probes, by probe, the default first.
+	Metrics  map[string][]leak.Metric
+	Progress leak.Progress
+	// Version is the rig's own.
+	Version string
+}
+
+// Run performs the run and returns its record, which is also in run.json. What could not be measured
+// is in the record, as a failure of the variant or of the run; an error means that the record itself
+// could not be written.
+func Run(ctx context.Context, c Config) (*leak.Record, error) {
+	r := &run{Config: c, record: &leak.Record{
+		Schema: leak.RecordSchema, Scenario: c.Scenario.Metadata.Name, Leakrig: c.Version,
+		Started: time.Now().UTC().Truncate(time.Millisecond), Machine: machine(), Metrics: map[string]leak.Metric{},
+		Plan: leak.Plan{Warmup: c.Scenario.Spec.Warmup.Rounds, Rounds: c.Scenario.Spec.Rounds},
+	}}
+	for _, v := range c.Variants {
+		r.record.Plan.Variants = append(r.record.Plan.Variants, v.Name)
+	}
+	for probe, metrics := range c.Metrics {
+		for _, m := range metrics {
+			r.record.Metrics[probe+"."+m.Name] = m
+		}
+	}
+	if err := r.save(); err != nil {
+		return r.record, err
+	}
+	failure := r.all(ctx)
+	r.record.Interrupted = ctx.Err() != nil
+	if failure != nil && !r.record.Interrupted {
+		r.record.Failure = asFailure(failure)
+	}
+	r.record.Finished = time.Now().UTC().Truncate(time.Millisecond)
+	return r.record, r.save()
+}
+
+type run struct {
+	Config
+	record  *leak.Record
+	cluster leak.Cluster
+}
+
+func (r *run) save() error { return r.Dir.WriteRecord(r.record) }
+
+// all is the run. A variant's failure is in its record, and the next variant goes on; what is returned
+// ended the run.
+func (r *run) all(ctx context.Context) (err error) {
+	r.build(ctx)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if r.Boot != nil && r.runnable() {
+		if r.cluster, err = r.Boot(ctx); err != nil {
+			return fmt.Errorf("boot: %w", err)
+		}
+		defer func() { err = errors.Join(err, r.down()) }()
+		info := r.cluster.Info()
+		r.record.Cluster = &info
+		r.Progress.Log("%s control plane %s ready in %.1fs", info.Provider, info.Kubernetes, info.BootTime)
+	}
+	for i, v := range r.Variants {
+		record := &r.record.Variants[i]
+		if record.Failure != nil {
+			continue
+		}
+		if err := r.variant(ctx, v, record); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			record.Failure = asFailure(err)
+			r.Progress.Log("%s: could not measure: %v", v.Name, err)
+			var disk *leak.DiskError
+			if errors.As(err, &disk) {
+				return err
+			}
+		}
+		if err := r.save(); err != nil {
+			return err
+		}
+		if err := r.healthy(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// build builds every variant before anything is booted, so that a program that does not compile is
+// told at once.
+func (r *run) build(ctx context.Context) {
+	for _, v := range r.Variants {
+		record := leak.VariantRecord{Name: v.Name, Snapshots: []leak.Snapshot{}, Stacks: map[string]leak.Stack{}}
+		start := time.Now()
+		r.Progress.Status("%s: building", v.Name)
+		if err := r.Launcher.Build(ctx, v); err != nil && ctx.Err() == nil {
+			record.Failure = asFailure(err)
+			r.Progress.Log("%s: could not build: %v", v.Name, err)
+		} else if d := time.Since(start); d > 5*time.Second {
+			r.Progress.Log("%s: built in %s", v.Name, d.Round(time.Second))
+		}
+		r.record.Variants = append(r.record.Variants, record)
+	}
+}
+
+func (r *run) runnable() bool {
+	for _, v := range r.record.Variants {
+		if v.Failure == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *run) down() error {
+	ctx, cancel := context.WithTimeout(context.Background(), teardownTimeout)
+	defer cancel()
+	if err := r.cluster.Close(ctx); err != nil {
+		return fmt.Errorf("stop the cluster: %w", err)
+	}
+	return nil
+}
+
+// healthy tells whether the cluster still answers.
+func (r *run) healthy(ctx context.Context) error {
+	if r.cluster == nil {
+		return nil
+	}
+	return r.cluster.Check(ctx)
+}
+
+func asFailure(err error) *leak.Failure {
+	return &leak.Failure{Message: err.Error(), Hint: leak.Hint(err)}
+}
+
+func machine() leak.Machine {
+	m := leak.Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version()}
+	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		m.Kernel = strings.TrimSpace(string(b))
+	}
+	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
+		if f := strings.Fields(string(b)); len(f) > 1 && f[0] == "MemTotal:" {
+			kib, _ := strconv.ParseInt(f[1], 10, 64)
+			m.MemoryBytes = kib << 10
+		}
+	}
+	return m
+}

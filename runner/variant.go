@@ -1,0 +1,270 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// measurement is one variant being measured.
+type measurement struct {
+	*run
+	name    string
+	record  *leak.VariantRecord
+	subject leak.Subject
+	// next is the number of the next operation, from 1, alike for all variants.
+	next int
+	// counted is operations since the baseline, of the action that growth is counted per.
+	counted int
+}
+
+// variant measures one variant on a fresh subject.
+func (r *run) variant(ctx context.Context, v leak.Variant, record *leak.VariantRecord) (err error) {
+	log := path.Join(v.Name, "subject.log")
+	if err := r.Dir.WriteFile(log, nil); err != nil {
+		return &leak.DiskError{Err: err}
+	}
+	kubeconfig := ""
+	if r.cluster != nil {
+		kubeconfig = r.cluster.Kubeconfig()
+	}
+	subject, err := r.Launcher.Start(ctx, v, kubeconfig, r.Dir.Path(log))
+	if err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	defer func() {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), teardownTimeout)
+		defer cancel()
+		err = errors.Join(err, subject.Stop(stop))
+	}()
+	record.Subject = subject.Info()
+
+	// Everything ends at once when the subject does, with the reason why it did.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-subject.Done():
+			cancel(subject.Err())
+		case <-ctx.Done():
+		}
+	}()
+	m := &measurement{run: r, name: v.Name, record: record, subject: subject, next: 1}
+	return m.blame(ctx, m.rounds(ctx))
+}
+
+// blame prefers the death of the subject to the error that followed from it, which may come first.
+func (m *measurement) blame(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-m.subject.Done():
+		if death := m.subject.Err(); death != nil {
+			return fmt.Errorf("%s: %w", m.stage(), death)
+		}
+	case <-ctx.Done():
+	case <-time.After(300 * time.Millisecond):
+	}
+	return err
+}
+
+// stage names where the measurement stands.
+func (m *measurement) stage() string {
+	switch n := len(m.record.Snapshots); n {
+	case 0:
+		return "before the baseline"
+	default:
+		return fmt.Sprintf("after round %d", n-1)
+	}
+}
+
+func (m *measurement) rounds(ctx context.Context) error {
+	spec := m.Scenario.Spec
+	for i := range spec.Warmup.Rounds {
+		m.Progress.Status("%s: warm-up %d/%d", m.name, i+1, spec.Warmup.Rounds)
+		tallies, err := m.load(ctx)
+		if err != nil {
+			return fmt.Errorf("warm-up: %w", err)
+		}
+		m.record.Warmup = append(m.record.Warmup, tallies...)
+	}
+	m.counted = 0
+	if err := m.keep(ctx, 0, nil); err != nil {
+		return fmt.Errorf("baseline: %w", err)
+	}
+	for i := 1; i <= spec.Rounds; i++ {
+		m.Progress.Status("%s: round %d/%d", m.name, i, spec.Rounds)
+		tallies, err := m.load(ctx)
+		if err == nil {
+			err = m.keep(ctx, i, tallies)
+		}
+		if err != nil {
+			return fmt.Errorf("round %d: %w", i, err)
+		}
+		if err := m.healthy(ctx); err != nil {
+			return fmt.Errorf("round %d: %w", i, err)
+		}
+	}
+	return m.idle(ctx)
+}
+
+// load runs the actions of one round.
+func (m *measurement) load(ctx context.Context) ([]leak.Tally, error) {
+	var tallies []leak.Tally
+	for _, block := range m.Scenario.Spec.Round {
+		tally, err := block.Value.Run(ctx, m.subject.Target(), m.next)
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", block.Name, err)
+		}
+		tally.Action = block.Name
+		m.next += tally.Attempted
+		if block.Name == m.Scenario.Spec.Operation || len(m.Scenario.Spec.Round) == 1 {
+			m.counted += tally.Attempted
+		}
+		tallies = append(tallies, tally)
+	}
+	return tallies, nil
+}
+
+// keep settles, takes the snapshot of a round and puts it on disk.
+func (m *measurement) keep(ctx context.Context, round int, load []leak.Tally) error {
+	snapshot, err := m.snapshot(ctx, round, path.Join(m.name, fmt.Sprintf("round-%d", round)))
+	if err != nil {
+		return err
+	}
+	snapshot.Load = load
+	m.record.Snapshots = append(m.record.Snapshots, snapshot)
+	if err := m.save(); err != nil {
+		return &leak.DiskError{Err: err}
+	}
+	m.Progress.Log("%s", m.line(&snapshot))
+	return nil
+}
+
+// idle measures once more after a long wait without load.
+func (m *measurement) idle(ctx context.Context) error {
+	m.Progress.Status("%s: idle", m.name)
+	if err := sleep(ctx, idleFactor*m.Scenario.Spec.Settle.Quiet.D()); err != nil {
+		return fmt.Errorf("idle: %w", err)
+	}
+	snapshot, err := m.snapshot(ctx, m.Scenario.Spec.Rounds, path.Join(m.name, "idle"))
+	if err != nil {
+		return fmt.Errorf("idle: %w", err)
+	}
+	m.record.Idle = &snapshot
+	return nil
+}
+
+// snapshot settles and takes all samples.
+func (m *measurement) snapshot(ctx context.Context, round int, dir string) (leak.Snapshot, error) {
+	target := m.subject.Target()
+	s, poller, err := m.settle(ctx, target)
+	if err != nil {
+		return leak.Snapshot{}, fmt.Errorf("settle: %w", err)
+	}
+	snapshot := leak.Snapshot{
+		Round: round, Time: time.Now().UTC().Truncate(time.Millisecond), Operations: m.counted, Settle: s.result,
+	}
+	for _, probe := range m.Scenario.Spec.Probes {
+		reading, err := probe.Value.Sample(ctx, target)
+		if err != nil {
+			return leak.Snapshot{}, fmt.Errorf("capture %s: %w", probe.Kind, err)
+		}
+		if probe.Kind == poller {
+			m.useMinima(&reading.Sample, s)
+		}
+		for _, f := range reading.Files {
+			name := path.Join(dir, f.Name)
+			if err := m.Dir.WriteFile(name, f.Data); err != nil {
+				return leak.Snapshot{}, &leak.DiskError{Err: err}
+			}
+			reading.Sample.Files = append(reading.Sample.Files, name)
+		}
+		m.intern(reading.Sample, reading.Stacks, s.stacks)
+		snapshot.Samples = append(snapshot.Samples, reading.Sample)
+	}
+	return snapshot, nil
+}
+
+// settle waits with the first probe that can be polled and names it; without one it waits for one
+// quiet window.
+func (m *measurement) settle(ctx context.Context, target leak.Target) (settled, string, error) {
+	spec := m.Scenario.Spec.Settle
+	for _, probe := range m.Scenario.Spec.Probes {
+		if poller, ok := probe.Value.(leak.Poller); ok {
+			s, err := settle(ctx, spec, func(ctx context.Context) (leak.Poll, error) { return poller.Poll(ctx, target) })
+			return s, probe.Kind, err
+		}
+	}
+	err := sleep(ctx, spec.Quiet.D())
+	return settled{result: leak.SettleResult{
+		Settled: true, Seconds: spec.Quiet.D().Seconds(),
+		Reason: fmt.Sprintf("waited %s; none of the probes can be polled", spec.Quiet),
+	}}, "", err
+}
+
+// useMinima replaces what the sample happened to see by the minima of the last settle window. The raw
+// files stay as they were read.
+func (m *measurement) useMinima(sample *leak.Sample, s settled) {
+	sample.Values[m.Metrics[sample.Probe][0].Name] = float64(s.last.total)
+	minima := make([]leak.Group, 0, len(s.last.counts))
+	for id, n := range s.last.counts {
+		minima = append(minima, leak.Group{Stack: id, Count: n})
+	}
+	slices.SortFunc(minima, func(a, b leak.Group) int {
+		if a.Count != b.Count {
+			return int(b.Count - a.Count)
+		}
+		if a.Stack < b.Stack {
+			return -1
+		}
+		return 1
+	})
+	sample.Groups[s.last.source] = minima
+}
+
+// intern keeps the stacks that the sample's groups refer to, once for the variant.
+func (m *measurement) intern(sample leak.Sample, known ...map[string]leak.Stack) {
+	for _, groups := range sample.Groups {
+		for _, g := range groups {
+			for _, stacks := range known {
+				if stack, ok := stacks[g.Stack]; ok {
+					m.record.Stacks[g.Stack] = stack
+					break
+				}
+			}
+		}
+	}
+}
+
+// line tells a snapshot in one line: the default metric of every probe, and what it grew.
+func (m *measurement) line(s *leak.Snapshot) string {
+	text := fmt.Sprintf("%s: baseline", m.name)
+	if s.Round > 0 {
+		text = fmt.Sprintf("%s: round %d/%d", m.name, s.Round, m.Scenario.Spec.Rounds)
+		for _, t := range s.Load {
+			text += fmt.Sprintf("  %s %d/%d ok in %.2fs", t.Action, t.Succeeded, t.Attempted, t.Seconds)
+		}
+	}
+	for _, sample := range s.Samples {
+		metric := m.Metrics[sample.Probe][0]
+		value := sample.Values[metric.Name]
+		text += fmt.Sprintf("  %s %s", sample.Probe, leak.FormatValue(value, metric.Unit))
+		if base := m.record.Snapshots[0].Sample(sample.Probe); s.Round > 0 && base != nil {
+			text += " (" + leak.FormatDelta(value-base.Values[metric.Name], metric.Unit) + ")"
+		}
+	}
+	if !s.Settle.Settled {
+		text += "  UNSETTLED: " + s.Settle.Reason
+	}
+	return text
+}

@@ -1,0 +1,195 @@
+package scenarios
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// nameKey is the key inside every block that names it for findings and fingerprints.
+const nameKey = "name"
+
+// decodeBlocks decodes a list of actions, probes or checks (what says which). An entry whose kind
+// cannot be told keeps its place, with a nil Value.
+func decodeBlocks[T any](d *decoder, path string, n *yaml.Node, what string, kinds []leak.Kind[T], out *[]leak.Block[T]) {
+	if n.Kind != yaml.SequenceNode {
+		d.add(path, fmt.Sprintf("write one entry a line, each with a dash: - %s", exampleKind(kinds)), "expected a list of %ss, found %s", what, describe(n))
+		return
+	}
+	*out = make([]leak.Block[T], len(n.Content))
+	for i, c := range n.Content {
+		p := item(path, i)
+		d.locate(p, c, c)
+		if e, ok := d.blockEntry(p, c, what, listing(what+"s", kindNames(kinds))); ok {
+			decodeBlock(d, e, what, kinds, &(*out)[i])
+		}
+	}
+}
+
+// blockEntry is the one key of a block and its configuration; the latter is nil where the block is
+// just the name of its kind.
+func (d *decoder) blockEntry(path string, n *yaml.Node, what, hint string) (entry, bool) {
+	target := resolve(n)
+	switch {
+	case target.Kind == yaml.ScalarNode && target.ShortTag() == "!!str":
+		e := entry{name: target.Value, path: child(path, target.Value), key: n}
+		d.locate(e.path, n, n)
+		return e, true
+	case target.Kind != yaml.MappingNode:
+		d.add(path, hint, "expected a kind of %s, found %s", what, describe(target))
+		return entry{}, false
+	}
+	entries := d.entries(path, target)
+	switch {
+	case len(entries) == 1:
+		return entries[0], true
+	case len(entries) > 1:
+		var names []string
+		for _, e := range entries {
+			names = append(names, cut(e.name, maxQuoted))
+		}
+		d.add(path, fmt.Sprintf("indent what belongs to %s further than %[1]s itself, or start a new entry with a dash", names[0]),
+			"expected one kind of %s, found the keys %s", what, strings.Join(names, ", "))
+	case len(target.Content) == 0:
+		d.add(path, hint, "expected a kind of %s, found an empty mapping", what)
+	}
+	return entry{}, false
+}
+
+func decodeBlock[T any](d *decoder, e entry, what string, kinds []leak.Kind[T], out *leak.Block[T]) {
+	i := slices.IndexFunc(kinds, func(k leak.Kind[T]) bool { return k.Name == e.name })
+	if i < 0 {
+		d.addAt(at(e.key), e.path, choice(e.name, what+"s", kindNames(kinds)), "unknown kind of %s", what)
+		return
+	}
+	config := kinds[i].New()
+	v, ok := structOf(config)
+	if !ok {
+		d.addAt(at(e.key), e.path, "this is a mistake in leakrig, not in the file", "the kind's configuration is a %T", config)
+		return
+	}
+	*out = leak.Block[T]{Kind: e.name, Value: config}
+	if e.value != nil {
+		d.config(e, v, &out.Name)
+	}
+	if out.Name == "" {
+		out.Name = defaultName(e.name, config)
+	}
+}
+
+// config fills a kind's configuration, and name from the reserved key unless the kind has a field of
+// that name.
+func (d *decoder) config(e entry, v reflect.Value, name *string) {
+	fields := fieldsOf(v)
+	reserved := !slices.Contains(fieldNames(fields), nameKey)
+	if reserved {
+		fields = append(fields, field{name: nameKey, value: reflect.ValueOf(name).Elem()})
+	}
+	n := resolve(e.value)
+	if isNull(n) {
+		d.add(e.path, fmt.Sprintf("without settings it is just - %s", e.name), "has no settings")
+		return
+	}
+	d.mapping(e.path, n, v.Type(), fields)
+	if p := child(e.path, nameKey); reserved && d.has(p) && *name == "" {
+		d.add(p, "leave it out for the default name", "is empty")
+	}
+}
+
+// defaultName is the kind, and for a check also what it reads: "growth heap", "growth process.threads".
+func defaultName(kind string, config any) string {
+	r, ok := config.(leak.Reader)
+	if !ok {
+		return kind
+	}
+	probe, metric := r.Reads()
+	if probe == "" {
+		return kind
+	}
+	if metric != "" {
+		probe += "." + metric
+	}
+	return kind + " " + probe
+}
+
+func blockPath[T any](list string, blocks []leak.Block[T], i int) string {
+	return child(item(list, i), blocks[i].Kind)
+}
+
+// blockNames are the names that a file may refer to; ok is false where some are not known, because
+// their blocks could not be decoded.
+func blockNames[T any](blocks []leak.Block[T]) (names []string, ok bool) {
+	ok = true
+	for _, b := range blocks {
+		if b.Kind == "" {
+			ok = false
+			continue
+		}
+		names = append(names, b.Name)
+	}
+	return names, ok
+}
+
+func kindNames[T any](kinds []leak.Kind[T]) []string {
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
+		names[i] = k.Name
+	}
+	return names
+}
+
+func exampleKind[T any](kinds []leak.Kind[T]) string {
+	if len(kinds) == 0 {
+		return "kind"
+	}
+	return kinds[0].Name
+}
+
+// validateBlocks runs the validators of a list of blocks.
+func validateBlocks[T any](r *report, list string, blocks []leak.Block[T]) {
+	for i, b := range blocks {
+		v, ok := any(b.Value).(leak.Validator)
+		if !ok {
+			continue
+		}
+		path := blockPath(list, blocks, i)
+		for _, f := range fieldErrors(v.Validate()) {
+			p := path
+			if f.Field != "" {
+				p += "." + f.Field
+			}
+			r.add(p, f.Hint, "%s", f.Problem)
+		}
+	}
+}
+
+// fieldErrors takes apart what a Validate method joined. An error that names no field is told as one
+// of the whole block.
+func fieldErrors(err error) []*leak.FieldError {
+	if err == nil {
+		return nil
+	}
+	if f, ok := err.(*leak.FieldError); ok {
+		return []*leak.FieldError{f}
+	}
+	var inner []*leak.FieldError
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			inner = append(inner, fieldErrors(part)...)
+		}
+		return inner
+	case interface{ Unwrap() error }:
+		inner = fieldErrors(errors.Unwrap(err))
+	}
+	if slices.ContainsFunc(inner, func(f *leak.FieldError) bool { return f.Field != "" }) {
+		return inner
+	}
+	return []*leak.FieldError{{Problem: err.Error(), Hint: leak.Hint(err)}}
+}

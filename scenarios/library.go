@@ -1,0 +1,112 @@
+package scenarios
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+//go:embed *.yaml
+var library embed.FS
+
+const extension = ".yaml"
+
+// maxSize bounds a scenario file. The longest that a person would write has a few hundred lines.
+const maxSize = 1 << 20
+
+// Source is a scenario file that was found but not yet decoded.
+type Source struct {
+	// Name is as a user would name it in messages: a path, or "watch-then-delete.yaml (built in)".
+	Name string
+	// Path is the path on disk, "" for an embedded file.
+	Path string
+	Data []byte
+	// Files is the folder of the file, for body files and the like.
+	Files fs.FS
+}
+
+// Names lists the scenarios of the library, sorted.
+func Names() []string {
+	files, err := fs.Glob(library, "*"+extension)
+	if err != nil { // only for a malformed pattern
+		return nil
+	}
+	for i, f := range files {
+		files[i] = strings.TrimSuffix(f, extension)
+	}
+	slices.Sort(files)
+	return files
+}
+
+// Find returns the scenario that a user named: a name from the library, or the path of a file, told by
+// its separator or its ending.
+func Find(nameOrFile string) (Source, error) {
+	find := builtIn
+	if isPath(nameOrFile) {
+		find = onDisk
+	}
+	src, err := find(nameOrFile)
+	if err != nil {
+		return Source{}, &leak.UsageError{Err: err}
+	}
+	return src, nil
+}
+
+func isPath(s string) bool {
+	return strings.ContainsRune(s, filepath.Separator) || strings.HasSuffix(s, extension) || strings.HasSuffix(s, ".yml")
+}
+
+func builtIn(name string) (Source, error) {
+	if !slices.Contains(Names(), name) {
+		return Source{}, leak.WithHint(fmt.Errorf("no scenario is named %s", quote(name)), "%s", unknownNameHint(name))
+	}
+	data, err := library.ReadFile(name + extension)
+	if err != nil {
+		return Source{}, fmt.Errorf("read scenario %s: %w", name, err)
+	}
+	return Source{Name: name + extension + " (built in)", Data: data, Files: library}, nil
+}
+
+func unknownNameHint(name string) string {
+	if near := nearest(name, Names()); near != "" {
+		return fmt.Sprintf("did you mean %s? `leakrig list` shows all; a file is given with its path, ./%s.yaml", near, near)
+	}
+	return "`leakrig list` shows the names; a file is given with its path, such as ./mine.yaml"
+}
+
+func onDisk(path string) (Source, error) {
+	data, err := readLimited(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Source{}, leak.WithHint(fmt.Errorf("scenario %s: no such file", path), "%s", missingFileHint(path))
+	}
+	if err != nil {
+		return Source{}, fmt.Errorf("read scenario: %w", err)
+	}
+	return Source{Name: path, Path: path, Data: data, Files: os.DirFS(filepath.Dir(path))}, nil
+}
+
+func missingFileHint(path string) string {
+	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	if slices.Contains(Names(), name) {
+		return fmt.Sprintf("the built-in scenario is named without its ending: %s", name)
+	}
+	return "`leakrig list` shows the built-in ones; `leakrig init NAME` writes a new file"
+}
+
+// readLimited reads one byte more than Load accepts, so that Load is the one to refuse a large file.
+func readLimited(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxSize+1))
+}

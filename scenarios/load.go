@@ -1,0 +1,57 @@
+// Package scenarios finds scenario files, the built-in library and the user's own, and decodes them
+// strictly: a key or a value that is not understood is a problem with its line and column, never
+// ignored, and all problems of a file are told at once.
+//
+// It knows no kind of action, probe or check: package main hands them to Load, which fills each kind's
+// own configuration. It runs nothing and opens no file but the scenario itself.
+package scenarios
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// Load decodes and validates a scenario, and sets its defaults. The error is a *leak.UsageError that
+// holds all Problems.
+func Load(src Source, kinds leak.Kinds) (*leak.Scenario, error) {
+	r := newReport(src.Name)
+	s := defaults(kinds)
+	if root, ok := r.parse(src.Data); ok && r.bounded(root) {
+		r.places[""] = place{at(root), at(root)}
+		d := &decoder{r, kinds}
+		d.value("", root, reflect.ValueOf(s).Elem())
+		if !r.has("spec.cluster") {
+			s.Spec.Cluster = nil
+		}
+		v := &validator{r, kinds, s}
+		v.all()
+	}
+	if len(r.problems) > 0 {
+		return nil, &leak.UsageError{Err: r.sorted()}
+	}
+	return s, nil
+}
+
+// defaults is what a file leaves out. Decoding overwrites it in place.
+func defaults(kinds leak.Kinds) *leak.Scenario {
+	return &leak.Scenario{Spec: leak.Spec{
+		Cluster: &leak.ClusterSpec{
+			Providers:  slices.Clone(kinds.Providers),
+			Kubernetes: "v1.34.4",
+		},
+		Subject: leak.SubjectSpec{
+			Pprof:        "/debug/pprof",
+			Ready:        "/healthz",
+			ReadyTimeout: leak.Duration(60 * time.Second),
+		},
+		Warmup: leak.Warmup{Rounds: 1},
+		Rounds: 7,
+		Settle: leak.SettleSpec{
+			Quiet:   leak.Duration(time.Second),
+			Timeout: leak.Duration(30 * time.Second),
+		},
+	}}
+}

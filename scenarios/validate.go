@@ -1,0 +1,339 @@
+package scenarios
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// validator checks what types cannot say: bounds, and that names refer to what exists.
+type validator struct {
+	*report
+	kinds leak.Kinds
+	s     *leak.Scenario
+}
+
+func (v *validator) all() {
+	v.head()
+	v.metadata()
+	v.cluster()
+	v.subject()
+	v.sequence()
+	v.actions()
+	v.probes()
+	v.checks()
+	v.variants() // last, since they refer to checks
+}
+
+func (v *validator) head() {
+	v.exactly("apiVersion", v.s.APIVersion, leak.APIVersion)
+	v.exactly("kind", v.s.Kind, leak.ScenarioKind)
+}
+
+func (v *validator) exactly(path, got, want string) {
+	hint := "write " + path + ": " + want
+	switch {
+	case !v.has(path):
+		v.add(path, hint, "is missing")
+	case got != want:
+		v.add(path, hint, "%s is not supported", quote(got))
+	}
+}
+
+func (v *validator) metadata() {
+	v.name("metadata.name", v.s.Metadata.Name)
+	for i, link := range v.s.Metadata.Links {
+		if u, err := url.Parse(link); err != nil || u.Scheme != "https" || u.Host == "" {
+			v.add(item("metadata.links", i), "for example https://github.com/kubernetes/kubernetes/issues/1", "%s is not an https URL", quote(link))
+		}
+	}
+}
+
+var (
+	namePattern       = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+	folderPattern     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+	modfilePattern    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*\.mod$`)
+	kubernetesPattern = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
+)
+
+const maxName = 63
+
+// name checks a name that becomes a folder of the run directory.
+func (v *validator) name(path, name string) {
+	switch {
+	case !v.has(path):
+		v.add(path, "lower-case letters, digits and dashes", "is missing")
+	case len(name) > maxName:
+		v.add(path, "", "has %d characters, %d are allowed", len(name), maxName)
+	case !namePattern.MatchString(name):
+		v.add(path, "lower-case letters, digits and dashes, for example watch-then-delete", "%s is not a name", quote(name))
+	}
+}
+
+func (v *validator) cluster() {
+	c := v.s.Spec.Cluster
+	if c == nil {
+		return
+	}
+	const providers, kubernetes = "spec.cluster.providers", "spec.cluster.kubernetes"
+	if len(c.Providers) == 0 {
+		v.add(providers, "leave it out for all of them", "names no provider")
+	}
+	for i, p := range c.Providers {
+		if !slices.Contains(v.kinds.Providers, p) {
+			v.add(item(providers, i), choice(p, "providers", v.kinds.Providers), "no provider is named %s", quote(p))
+		}
+	}
+	duplicates(c.Providers, func(i int) {
+		v.add(item(providers, i), "", "%s is listed twice", quote(c.Providers[i]))
+	})
+	if !kubernetesPattern.MatchString(c.Kubernetes) {
+		v.add(kubernetes, "a full version, for example v1.34.4", "%s is not a version of Kubernetes", quote(c.Kubernetes))
+	}
+}
+
+func (v *validator) subject() {
+	s, path := v.s.Spec.Subject, "spec.subject"
+	v.program(s)
+	if s.Port < 0 || s.Port > 65535 {
+		v.add(path+".port", "leave it out for a free one", "%d is not between 0 and 65535", s.Port)
+	}
+	v.urlPath(path+".pprof", s.Pprof)
+	v.urlPath(path+".ready", s.Ready)
+	if s.ReadyTimeout <= 0 {
+		v.add(path+".readyTimeout", "for example 60s", "%v is not positive", s.ReadyTimeout)
+	}
+	v.env(path+".env", s.Env)
+}
+
+// program checks that there is exactly one way to start the subject.
+func (v *validator) program(s leak.SubjectSpec) {
+	const build, command = "spec.subject.build", "spec.subject.command"
+	switch {
+	case v.has(build) && v.has(command):
+		v.add(command, "keep one of them", "build and command exclude each other")
+	case v.has(build):
+		relative := strings.HasPrefix(s.Build, "./") || strings.HasPrefix(s.Build, "../")
+		if !relative && !folderPattern.MatchString(s.Build) {
+			v.add(build, "a name below "+leak.SourceDir+"/, or a path from this file that starts with ./ or ../", "%s is neither a name nor a relative path", quote(s.Build))
+		}
+	case v.has(command):
+		if len(s.Command) == 0 || s.Command[0] == "" {
+			v.add(command, "for example [./server, --verbose]", "names no program")
+		}
+	case !v.isReported(command):
+		v.add(build, "give build: a folder with a main package, or command: [program, argument]", "is missing, and so is command")
+	}
+}
+
+func (v *validator) urlPath(path, p string) {
+	if !strings.HasPrefix(p, "/") {
+		v.add(path, "write /"+cut(p, maxQuoted), "%s does not begin with a slash", quote(p))
+	}
+}
+
+func (v *validator) env(path string, env map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		switch value := env[name]; {
+		case name == "":
+			v.add(child(path, name), "", "the name of a variable is empty")
+		case strings.ContainsAny(name, "=\x00"):
+			v.add(child(path, name), "write NAME: value", "%s is not the name of a variable", quote(name))
+		case strings.Contains(value, "\x00"):
+			v.add(child(path, name), "", "the value holds a NUL character")
+		}
+	}
+}
+
+func (v *validator) variants() {
+	const path = "spec.variants"
+	variants := v.s.Spec.Variants
+	if len(variants) == 0 {
+		v.add(path, "for example - {name: current, expect: clean}", "at least one variant is needed")
+	}
+	names := make([]string, len(variants))
+	for i, variant := range variants {
+		names[i] = variant.Name
+		v.variant(item(path, i), variant)
+	}
+	duplicates(names, func(i int) {
+		v.add(item(path, i)+".name", "variants need different names", "%s is taken by an earlier variant", quote(names[i]))
+	})
+}
+
+func (v *validator) variant(path string, variant leak.Variant) {
+	v.name(path+".name", variant.Name)
+	v.env(path+".env", variant.Env)
+	if modfile := path + ".modfile"; v.has(modfile) {
+		switch {
+		case !modfilePattern.MatchString(variant.Modfile):
+			v.add(modfile, "a file in the subject's folder, for example leaky.mod", "%s is not the plain name of a .mod file", quote(variant.Modfile))
+		case !v.has("spec.subject.build") && !v.isReported("spec.subject.build"):
+			v.add(modfile, "give spec.subject.build, or leave the modfile out", "only a subject that is built has a modfile")
+		}
+	}
+	v.expectation(path, variant)
+}
+
+func (v *validator) expectation(path string, variant leak.Variant) {
+	expect, fingerprint := path+".expect", path+".fingerprint"
+	switch variant.Expect {
+	case leak.ExpectClean:
+		if v.has(fingerprint) {
+			v.add(fingerprint, "leave it out, or expect leaking", "a variant that is expected clean has no fingerprint")
+		}
+	case leak.ExpectLeaking:
+		if len(variant.Fingerprint) == 0 {
+			v.add(fingerprint, "name the checks that must find the leak, for example [receive]", "is needed where leaking is expected")
+		}
+	case "":
+		v.add(expect, "write expect: clean or expect: leaking", "is missing")
+	default:
+		v.add(expect, "write expect: clean or expect: leaking", "%s is neither clean nor leaking", quote(string(variant.Expect)))
+	}
+	for i, name := range variant.Fingerprint {
+		refer(v.report, item(fingerprint, i), "spec.checks", "check", name, v.s.Spec.Checks)
+	}
+}
+
+// refer checks that name is the name of a block; what says of which sort. Where the list itself is in
+// doubt, so is the reference, and nothing is said.
+func refer[T any](r *report, path, list, what, name string, blocks []leak.Block[T]) {
+	if r.isFull() || r.isReported(list) {
+		return
+	}
+	names, known := blockNames(blocks)
+	if known && !slices.Contains(names, name) {
+		r.add(path, choice(name, what+"s", names), "no %s is named %s", what, quote(name))
+	}
+}
+
+const (
+	minQuiet  = 50 * time.Millisecond
+	maxQuiet  = time.Hour
+	MaxRounds = 1000
+	maxWarmup = 100
+)
+
+func (v *validator) sequence() {
+	s := v.s.Spec
+	if s.Rounds < 1 || s.Rounds > MaxRounds {
+		v.add("spec.rounds", "", "%d is not between 1 and %d", s.Rounds, MaxRounds)
+	}
+	if s.Warmup.Rounds < 0 || s.Warmup.Rounds > maxWarmup {
+		v.add("spec.warmup.rounds", "", "%d is not between 0 and %d", s.Warmup.Rounds, maxWarmup)
+	}
+	quiet, timeout := s.Settle.Quiet.D(), s.Settle.Timeout.D()
+	if quiet < minQuiet || quiet > maxQuiet {
+		v.add("spec.settle.quiet", "", "%v is not between %v and %v", quiet, minQuiet, maxQuiet)
+	} else if timeout <= 2*quiet && !v.isReported("spec.settle.quiet") {
+		v.add("spec.settle.timeout", "two quiet windows are compared, so both must fit in", "%v is not more than twice quiet (%v)", timeout, quiet)
+	}
+}
+
+func (v *validator) actions() {
+	const list = "spec.round"
+	actions := v.s.Spec.Round
+	if len(actions) == 0 {
+		v.add(list, "a round without load shows no growth; see `leakrig kinds`", "at least one action is needed")
+	}
+	validateBlocks(v.report, list, actions)
+	uniqueNames(v.report, list, "action", actions)
+	const operation = "spec.operation"
+	switch {
+	case v.has(operation):
+		refer(v.report, operation, list, "action", v.s.Spec.Operation, actions)
+	case len(actions) > 1:
+		names, _ := blockNames(actions)
+		v.add(operation, fmt.Sprintf("growth is counted per operation of one action: %s", strings.Join(names, ", ")), "is needed where a round has several actions")
+	}
+}
+
+func (v *validator) probes() {
+	const list = "spec.probes"
+	probes := v.s.Spec.Probes
+	if len(probes) == 0 {
+		v.add(list, "for example [goroutine, heap]; see `leakrig kinds`", "at least one probe is needed")
+	}
+	validateBlocks(v.report, list, probes)
+	kinds := make([]string, len(probes))
+	for i, p := range probes {
+		kinds[i] = p.Kind
+	}
+	duplicates(kinds, func(i int) {
+		if kinds[i] != "" {
+			v.add(blockPath(list, probes, i), "a probe is read once a snapshot", "the probe %s is listed twice", kinds[i])
+		}
+	})
+}
+
+func (v *validator) checks() {
+	const list = "spec.checks"
+	checks := v.s.Spec.Checks
+	if len(checks) == 0 {
+		v.add(list, "without a bound nothing can be decided; see `leakrig kinds`", "at least one check is needed")
+	}
+	validateBlocks(v.report, list, checks)
+	for i, c := range checks {
+		if r, ok := c.Value.(leak.Reader); ok {
+			v.reads(blockPath(list, checks, i), r)
+		}
+	}
+	uniqueNames(v.report, list, "check", checks)
+}
+
+// reads checks that what a check judges is measured.
+func (v *validator) reads(path string, r leak.Reader) {
+	const list = "spec.probes"
+	probe, metric := r.Reads()
+	probes := v.s.Spec.Probes
+	var taken []string
+	for _, p := range probes {
+		taken = append(taken, p.Kind)
+	}
+	if slices.Contains(taken, "") || v.isReported(list) || len(probes) == 0 {
+		return // which probes there are is in doubt, and was reported
+	}
+	metrics := v.metricsOf(probe)
+	switch {
+	case probe == "":
+		v.add(path+".probe", listing("probes here", taken), "names no probe")
+	case !slices.Contains(taken, probe):
+		v.add(path+".probe", choice(probe, "probes here", taken), "no probe %s in this scenario", quote(probe))
+	case metric != "" && !slices.Contains(metrics, metric):
+		v.add(path+".metric", choice(metric, "metrics of "+probe, metrics), "the probe %s has no metric %s", probe, quote(metric))
+	}
+}
+
+func (v *validator) metricsOf(probe string) []string {
+	var names []string
+	for _, k := range v.kinds.Probes {
+		if k.Name == probe {
+			for _, m := range k.Metrics {
+				names = append(names, m.Name)
+			}
+		}
+	}
+	return names
+}
+
+// uniqueNames checks that findings and fingerprints can tell the blocks of a list apart.
+func uniqueNames[T any](r *report, list, what string, blocks []leak.Block[T]) {
+	names := make([]string, len(blocks))
+	for i, b := range blocks {
+		names[i] = b.Name
+	}
+	duplicates(names, func(i int) {
+		if blocks[i].Kind == "" {
+			return
+		}
+		path := child(blockPath(list, blocks, i), nameKey)
+		r.add(path, "give it a name: of its own", "an earlier %s is named %s too", what, quote(names[i]))
+	})
+}

@@ -1,0 +1,94 @@
+package subjects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// Launcher starts the variants of one subject as processes of this machine.
+type Launcher struct {
+	Spec    leak.SubjectSpec
+	Builder Builder
+	// Scratch is a private folder for the binaries of this run: those in the cache may be replaced by
+	// another run while this one executes them.
+	Scratch string
+}
+
+// Build compiles the variant, or looks its command up.
+func (l *Launcher) Build(ctx context.Context, v leak.Variant) error {
+	if len(l.Spec.Command) > 0 {
+		_, err := l.lookup()
+		return err
+	}
+	folder, err := l.Builder.Folder(l.Spec.Build)
+	if err != nil {
+		return err
+	}
+	cached, err := l.Builder.Build(ctx, folder, v.Modfile)
+	if err != nil {
+		return err
+	}
+	return linkOrCopy(cached, l.binary(v))
+}
+
+func (l *Launcher) lookup() (string, error) {
+	path, err := exec.LookPath(l.Spec.Command[0])
+	if err != nil {
+		return "", leak.WithHint(fmt.Errorf("subject.command: %w", err), "name a program on the PATH, or a path to one")
+	}
+	return filepath.Abs(path)
+}
+
+func (l *Launcher) binary(v leak.Variant) string {
+	return filepath.Join(l.Scratch, v.Name, filepath.Base(l.Spec.Build))
+}
+
+// Start starts the variant at its own port.
+func (l *Launcher) Start(ctx context.Context, v leak.Variant, kubeconfig, log string) (leak.Subject, error) {
+	program := l.binary(v)
+	args := slices.Concat(l.Spec.Args, v.Args)
+	if len(l.Spec.Command) > 0 {
+		var err error
+		if program, err = l.lookup(); err != nil {
+			return nil, err
+		}
+		args = slices.Concat(l.Spec.Command[1:], args)
+	}
+	env := maps.Clone(l.Spec.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, v.Env)
+	info := Info(program)
+	info.Command = append(info.Command, args...)
+	info.Placement = "process"
+	info.Modfile = v.Modfile
+	return Process{
+		Name: v.Name, Command: append([]string{program}, args...), Env: env, Port: l.Spec.Port,
+		Pprof: l.Spec.Pprof, Ready: l.Spec.Ready, ReadyTimeout: l.Spec.ReadyTimeout.D(),
+		Kubeconfig: kubeconfig, Log: log, Info: info,
+	}.Start(ctx)
+}
+
+func linkOrCopy(from, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	linkErr := os.Link(from, to)
+	if linkErr == nil || errors.Is(linkErr, os.ErrExist) {
+		return nil
+	}
+	data, err := os.ReadFile(from) // another file system
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, data, 0o700)
+}

@@ -1,0 +1,3 @@
+module github.com/leakrig/leakrig/subjects/serve
+
+go 1.26.0
