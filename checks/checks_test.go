@@ -122,6 +122,29 @@ func TestGrowthGuards(t *testing.T) {
 	}
 }
 
+// For every gate that noise alone rarely makes decide: a series on which nothing else stands in the way.
+func TestGrowthStoppedBy(t *testing.T) {
+	for _, tt := range []struct {
+		gate   string
+		values []float64
+		why    string
+	}{
+		{"tail growth", []float64{20, 20, 20, 20, 20, 20, 20, 20, 10, 11, 12, 13, 14, 15, 16, 10}, "it grows only in the last rounds"},
+		{"tail net growth", []float64{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 900}, "one step in the last rounds is over the bound"},
+		{"growth", []float64{0, 0, 0, 0, 0, 0, 200, 400}, "it grows only in the last rounds"},
+		{"drawdown", []float64{10, 11, 12, 13, 14, 15, 16, 10.5, 18, 19, 20, 21, 22, 23, 24}, "it falls by 5.50 in between"},
+		{"saturation", []float64{0, 10, 20, 30, 40, 41, 42, 60}, "it is slowing down"},
+		{"last rounds", []float64{0, 10, 20, 30, 40, 50, 60, 60}, "it slowed down in the last 2 rounds"},
+		{"tail length", []float64{0, 1, 1, 2, 2, 2, 2, 2}, "it grew, rarely"},
+	} {
+		c := &Growth{Probe: "goroutine", MaxPerOp: 0.01}
+		f := c.Check(evidenceOf(variantOf("v", tt.values...), len(tt.values)-1))
+		if f.Outcome != leak.Inconclusive || !strings.Contains(f.Summary, tt.why) {
+			t.Errorf("%s: %v: %s", tt.gate, f.Outcome, f.Summary)
+		}
+	}
+}
+
 func operationsAre(n ...int) func(*leak.VariantRecord) {
 	return func(v *leak.VariantRecord) {
 		for i := range v.Snapshots {

@@ -167,7 +167,7 @@ func growthGates(f *leak.Finding, s, tail series, all, end fit, alpha float64) [
 		due := rate * operations(tail)
 		gates = append(gates, gate{
 			compare("tail length", due, "≥", ruleOfThree, unit, "what the earlier growth would have added over the tail: if less, that nothing came is no sign that it stopped; clean needs it"),
-			holds, either, "it grew, rarely, and the last rounds are too few to tell that it stopped; " + more,
+			either, either, "it grew, rarely, and the last rounds are too few to tell that it stopped; " + more,
 		})
 	}
 	if s.idle != nil {

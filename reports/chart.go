@@ -216,11 +216,13 @@ func (l *layout) scale() {
 }
 
 // visibleLimits leaves out bounds far above all data, which would press the data flat, and says so.
-// Bounds from baselines that nearly agree are drawn once.
 func (l *layout) visibleLimits(highest float64) (limits []drawnLimit, notes []string) {
 	for _, line := range l.Lines {
 		for _, bound := range line.Bounds {
 			d := drawnLimit{bound, line.Points[0].Value, l.maxOps}
+			if !finite(d.end()) {
+				continue
+			}
 			if d.end() > highest {
 				notes = append(notes, fmt.Sprintf("The %s lies above the scale.", limitText(bound, l.Unit)))
 				continue

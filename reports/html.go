@@ -91,16 +91,13 @@ func resultLook(result leak.Result, outcomes ...leak.Outcome) look {
 }
 
 func verdictLook(v view) look {
-	if v.Interrupted() || v.Record.Failure != nil {
-		return resultLook(leak.Unmeasured)
-	}
 	var outcomes []leak.Outcome
 	for _, x := range v.Variants {
 		if x.Verdict.Result == leak.NotMet {
 			outcomes = append(outcomes, x.Verdict.Outcome)
 		}
 	}
-	return resultLook(v.Verdict.Result, outcomes...)
+	return resultLook(v.Result(), outcomes...)
 }
 
 // Look is that of the variant's result.
@@ -113,7 +110,7 @@ func facts(v view) []fact {
 	for _, x := range v.Variants {
 		operations = max(operations, x.Operations())
 	}
-	list := []fact{{"Load", fmt.Sprintf("%s in %s", count(operations, "operation"), count(v.Record.Plan.Rounds, "round"))}}
+	list := []fact{{"Load", fmt.Sprintf("%s, %s planned", count(operations, "operation"), count(v.Record.Plan.Rounds, "round"))}}
 	if c := v.Record.Cluster; c != nil {
 		list = append(list, fact{"Cluster", strings.TrimSpace(c.Provider + ", Kubernetes " + c.Kubernetes)})
 	}

@@ -73,7 +73,7 @@ type RoundSummary struct {
 func jsonReport(b *bytes.Buffer, v view) error {
 	r := Report{
 		Schema: ReportSchema, Scenario: v.Name(), RunDir: v.RunDir,
-		Result: v.Verdict.Result, ExitCode: v.ExitCode(),
+		Result: v.Result(), ExitCode: v.ExitCode(),
 		Verdict: v.Verdict, Record: summarise(v), Commands: []string{},
 	}
 	for _, c := range v.pprofCommands() {

@@ -26,10 +26,7 @@ func markdown(b *bytes.Buffer, v view) error {
 }
 
 func markdownMark(v view) string {
-	if v.Interrupted() || v.Record.Failure != nil {
-		return "⚠️"
-	}
-	switch v.Verdict.Result {
+	switch v.Result() {
 	case leak.Met:
 		return "✅"
 	case leak.NotMet:

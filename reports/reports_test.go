@@ -45,6 +45,10 @@ func TestGolden(t *testing.T) {
 		for _, f := range Formats() {
 			t.Run(name+"/"+f.Name, func(t *testing.T) {
 				got := render(t, f.Name, in)
+				checkForm(t, f.Name, got)
+				if name == "failing" && len(got) > 50_000 {
+					return // large, and one golden file shows the same code
+				}
 				path := filepath.Join("testdata", name+"."+f.Name)
 				if *update {
 					if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
@@ -165,6 +169,7 @@ func TestNaN(t *testing.T) {
 	in := fixture()
 	in.Record.Variants[0].Snapshots[2].Samples[0].Values["count"] = math.NaN()
 	in.Verdict.Variants[0].Findings[0].PerOperation = math.Inf(1)
+	in.Verdict.Variants[0].Findings[0].Bound = math.NaN()
 	in.Verdict.Variants[0].Findings[1].Gates[0].Value = math.NaN()
 	in.Verdict.Variants[0].Findings[2].Points[1].Value = math.NaN()
 	for _, format := range []string{"text", "html", "junit", "markdown"} {
@@ -235,7 +240,7 @@ func TestHostile(t *testing.T) {
 				if !utf8.ValidString(out) {
 					t.Error("not UTF-8")
 				}
-				if regexp.MustCompile(`(?m)^\s*FAKE`).MatchString(out) && f.Name == "text" && strings.Contains(out, "\nFAKE") {
+				if f.Name == "text" && strings.Contains(out, "\nFAKE") {
 					t.Error("foreign text began a line")
 				}
 				checkForm(t, f.Name, out)

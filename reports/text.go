@@ -34,7 +34,7 @@ func text(b *bytes.Buffer, v view) error {
 var marks = map[leak.Result]string{leak.Met: "✓", leak.NotMet: "✗", leak.Undecided: "?", leak.Unmeasured: "!"}
 
 func (p printer) verdict(v view) {
-	p.para(marks[v.Verdict.Result]+" ", v.Name()+": "+v.Status())
+	p.para(marks[v.Result()]+" ", v.Name()+": "+v.Status())
 	p.para("  ", v.Sentence())
 	p.failure(v.Record.Failure)
 }

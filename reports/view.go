@@ -97,15 +97,20 @@ func (v view) Sentence() string {
 	return "No verdict was given."
 }
 
-// Status is the verdict in one or two words.
-func (v view) Status() string {
-	switch {
-	case v.Interrupted():
-		return "interrupted"
-	case v.Record.Failure != nil:
-		return leak.Unmeasured.String()
+// Result is the verdict's, but a run that ended early measured nothing, whatever its first variants say.
+func (v view) Result() leak.Result {
+	if v.Interrupted() || v.Record.Failure != nil {
+		return leak.Unmeasured
 	}
-	return v.Verdict.Result.String()
+	return v.Verdict.Result
+}
+
+// Status is the result in words.
+func (v view) Status() string {
+	if v.Interrupted() {
+		return "interrupted"
+	}
+	return v.Result().String()
 }
 
 // Elapsed is how long the run took, 0 where its end is not known.
