@@ -12,7 +12,7 @@ import (
 )
 
 func evidenceOf(v leak.VariantRecord, rounds int) leak.Evidence {
-	return leak.Evidence{Check: "c", Variant: v, Rounds: rounds, Alpha: 2.5e-4}
+	return leak.Evidence{Check: "c", Variant: v, Rounds: rounds, Metrics: testMetrics(), Alpha: 2.5e-4}
 }
 
 func unsettle(v *leak.VariantRecord, rounds ...int) {
@@ -83,7 +83,7 @@ func TestGrowthGuards(t *testing.T) {
 		want    leak.Outcome
 		summary string
 	}{
-		{name: "a leak", values: leaky, want: leak.Leaking, summary: "goroutine.count +1 per operation, sustained (p = 2.5e-05); bound 0.01"},
+		{name: "a leak", values: leaky, want: leak.Leaking, summary: "goroutine.count +1.00 per operation, sustained (p = 2.5e-05); bound 0.01"},
 		{name: "no leak", values: flat, want: leak.Clean, summary: "goroutine.count 0 per operation, within 0.01"},
 		{name: "growth that stopped", values: []float64{0, 90, 90, 90, 90, 90, 90, 90}, want: leak.Clean, summary: "within 0.01"},
 		{name: "a leak that drains while idling", values: leaky, change: func(v *leak.VariantRecord) { setIdle(v, 3) },
@@ -210,7 +210,7 @@ func TestStack(t *testing.T) {
 		{name: "max, over", check: &Stack{Probe: "goroutine", Match: "receive", Max: quantity(5)}, values: leaky, want: leak.Leaking,
 			summary: "0 → 137 goroutines, blocked in chan send at watch.(*StreamWatcher).receive, over +5, and still 137 after idling"},
 		{name: "max, within", check: &Stack{Probe: "goroutine", Match: "receive", Max: quantity(5)}, values: []float64{0, 0, 3}, want: leak.Clean, summary: "0 → 3 goroutines"},
-		{name: "heap bytes", check: &Stack{Probe: "heap", Match: "receive", MaxPerOp: quantity(0.01)}, values: leaky, want: leak.Leaking, summary: "+0.98 B per operation"},
+		{name: "heap bytes", check: &Stack{Probe: "heap", Match: "receive", MaxPerOp: quantity(0.01)}, values: leaky, want: leak.Leaking, summary: "+1 B per operation"},
 		{name: "heap that was not sampled", check: &Stack{Probe: "heap", Match: "receive", MaxPerOp: quantity(0.01)}, values: leaky,
 			change: func(v *leak.VariantRecord) { v.Snapshots[3].Samples[1].Groups = nil }, want: leak.Inconclusive, summary: "round 3: the sample of the probe heap has no stacks"},
 
@@ -395,5 +395,13 @@ func TestMoreRounds(t *testing.T) {
 		if got := moreRounds(tt.rounds, tt.alpha); got != tt.want {
 			t.Errorf("%d rounds at %v: %d, want %d", tt.rounds, tt.alpha, got, tt.want)
 		}
+	}
+}
+
+func testMetrics() map[string]leak.Metric {
+	return map[string]leak.Metric{
+		"goroutine.count": {Name: "count", Unit: "goroutines", Default: true},
+		"heap.alloc":      {Name: "alloc", Unit: "bytes", Default: true},
+		"heap.objects":    {Name: "objects", Unit: "objects"},
 	}
 }

@@ -23,9 +23,8 @@ func (c *Delta) Validate() error {
 }
 
 // Check judges the series.
-func (c *Delta) Check(e leak.Evidence) leak.Finding { return c.check(evidence{Evidence: e}) }
-
-func (c *Delta) check(e evidence) leak.Finding {
+func (c *Delta) Check(of leak.Evidence) leak.Finding {
+	e := evidence{of}
 	f := e.finding("delta")
 	if err := c.Validate(); err != nil {
 		return undecided(f, err)

@@ -41,9 +41,8 @@ func (e evidence) judge(f leak.Finding, s series, err error) leak.Finding {
 	return f
 }
 
-// amount is "heap.alloc +21.3 KiB" or, for stacks, "+137 goroutines".
-func amount(f *leak.Finding, v float64) string {
-	s := leak.FormatDelta(v, f.Unit)
+// amount names what grew: "heap.alloc +21.3 KiB" or, for stacks, "+137 goroutines".
+func amount(f *leak.Finding, s string) string {
 	switch {
 	case f.Series != "":
 		return f.Series + " " + s
@@ -56,10 +55,10 @@ func amount(f *leak.Finding, v float64) string {
 // headline is the growth that the finding is about: per operation or in all, as its bound is.
 func headline(f *leak.Finding) string {
 	if f.BoundPerOperation {
-		return amount(f, f.PerOperation) + " per operation"
+		return amount(f, leak.FormatRate(f.PerOperation, f.Unit)) + " per operation"
 	}
 	first, last := ends(f.Points)
-	return amount(f, last-first)
+	return amount(f, leak.FormatDelta(last-first, f.Unit))
 }
 
 // ends are the values of the baseline and of the last round.

@@ -27,9 +27,8 @@ func (c *Growth) Validate() error {
 }
 
 // Check judges the series.
-func (c *Growth) Check(e leak.Evidence) leak.Finding { return c.check(evidence{Evidence: e}) }
-
-func (c *Growth) check(e evidence) leak.Finding {
+func (c *Growth) Check(of leak.Evidence) leak.Finding {
+	e := evidence{of}
 	f := e.finding("growth")
 	if err := c.Validate(); err != nil {
 		return undecided(f, err)
@@ -136,7 +135,7 @@ func growthGates(f *leak.Finding, s, tail series, all, end fit, alpha float64) [
 		},
 		{
 			compare("upper limit", upper, "≤", bound, unit, "growth per operation that is still possible: upper end of the 95 % interval over all points or over the tail, the smaller one; clean needs it"),
-			holds, either, fmt.Sprintf("the rounds differ so much that %s per operation is possible; %s or more operations a round", leak.FormatDelta(upper, unit), more),
+			holds, either, fmt.Sprintf("the rounds differ so much that %s per operation is possible; %s or more operations a round", leak.FormatRate(upper, unit), more),
 		},
 		{
 			compare("growth", all.slope, ">", bound, unit, "Theil–Sen slope per operation over all points; leaking needs it"),
@@ -144,7 +143,7 @@ func growthGates(f *leak.Finding, s, tail series, all, end fit, alpha float64) [
 		},
 		{
 			compare("lower limit", all.low, ">", bound, unit, "growth per operation that is certain: lower end of the 95 % interval over all points; leaking needs it"),
-			either, holds, fmt.Sprintf("only %s per operation is certain; %s", leak.FormatDelta(all.low, unit), more),
+			either, holds, fmt.Sprintf("only %s per operation is certain; %s", leak.FormatRate(all.low, unit), more),
 		},
 		{
 			compare("trend", p, "≤", alpha, "", "exact one-sided Mann–Kendall p-value, against this check's share of the false-alarm budget; leaking needs it"),
@@ -167,7 +166,7 @@ func growthGates(f *leak.Finding, s, tail series, all, end fit, alpha float64) [
 		due := rate * operations(tail)
 		gates = append(gates, gate{
 			compare("tail length", due, "≥", ruleOfThree, unit, "what the earlier growth would have added over the tail: if less, that nothing came is no sign that it stopped; clean needs it"),
-			either, either, "it grew, rarely, and the last rounds are too few to tell that it stopped; " + more,
+			holds, either, "it grew, rarely, and the last rounds are too few to tell that it stopped; " + more,
 		})
 	}
 	if s.idle != nil {

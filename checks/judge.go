@@ -70,13 +70,13 @@ func (j judge) variant(name string) leak.VariantVerdict {
 	if measured == nil {
 		return unmeasured(vv, "it was not run"+because(j.record.Failure, j.record.Interrupted))
 	}
-	e := evidence{leak.Evidence{Variant: *measured, Rounds: j.record.Plan.Rounds, Alpha: j.alpha}, j.record.Metrics}
+	e := leak.Evidence{Variant: *measured, Rounds: j.record.Plan.Rounds, Metrics: j.record.Metrics, Alpha: j.alpha}
 	for _, b := range j.scenario.Spec.Checks {
 		vv.Findings = append(vv.Findings, find(b, e, variant.Fingerprint))
 	}
 	fingerprint := j.fingerprint(variant.Fingerprint)
-	vv.Growing = growing(e, "goroutine", fingerprint)
-	vv.HeapGrowing = growing(e, "heap", fingerprint)
+	vv.Growing = growing(evidence{e}, "goroutine", fingerprint)
+	vv.HeapGrowing = growing(evidence{e}, "heap", fingerprint)
 
 	if why := j.incomplete(measured); why != "" {
 		return unmeasured(vv, why)
@@ -94,16 +94,13 @@ func (j judge) variant(name string) leak.VariantVerdict {
 }
 
 // find runs one check.
-func find(b leak.Block[leak.Check], e evidence, fingerprint []string) leak.Finding {
+func find(b leak.Block[leak.Check], e leak.Evidence, fingerprint []string) leak.Finding {
 	e.Check = b.Name
 	f := leak.Finding{Check: b.Name, Kind: b.Kind, Gates: []leak.Gate{}}
-	switch c := b.Value.(type) {
-	case nil:
+	if b.Value == nil {
 		f = undecided(f, errors.New("the check has no configuration"))
-	case interface{ check(evidence) leak.Finding }:
-		f = c.check(e)
-	default:
-		f = c.Check(e.Evidence)
+	} else {
+		f = b.Value.Check(e)
 	}
 	f.Fingerprint = slices.Contains(fingerprint, b.Name)
 	for i := range f.Stacks {
@@ -213,7 +210,7 @@ func expectClean(vv leak.VariantVerdict) leak.VariantVerdict {
 	if len(vv.Findings) == 0 {
 		return conclude(vv, leak.Inconclusive, leak.Undecided, "the scenario has no checks")
 	}
-	return conclude(vv, leak.Clean, leak.Met, "clean as expected: "+summaries(vv.Findings))
+	return conclude(vv, leak.Clean, leak.Met, "clean: "+summaries(vv.Findings))
 }
 
 // expectLeaking asks for the fingerprint and nothing else: another leak is not the one to reproduce.
@@ -245,7 +242,7 @@ func expectLeaking(vv leak.VariantVerdict, names []string) leak.VariantVerdict {
 	if f := firstWith(prints, leak.Inconclusive); f != nil {
 		return conclude(vv, leak.Inconclusive, leak.Undecided, f.Check+": "+f.Summary)
 	}
-	return conclude(vv, leak.Leaking, leak.Met, "leaking as expected: "+summaries(prints))
+	return conclude(vv, leak.Leaking, leak.Met, "leaking: "+summaries(prints))
 }
 
 // firstWith is the first finding with that outcome, nil where there is none.
@@ -310,10 +307,11 @@ func growing(e evidence, probe string, fingerprint func(leak.Stack) bool) []leak
 	return grew
 }
 
-// sentence says the verdict over all variants in one sentence, what is not as expected first.
+// sentence says in one sentence what was seen of every variant, what is not as expected first. It goes
+// with the result, which it does not repeat.
 func sentence(v *leak.Verdict, r *leak.Record) string {
 	if len(v.Variants) == 0 {
-		return "Could not measure: no variant was planned" + because(r.Failure, r.Interrupted) + "."
+		return "no variant was planned" + because(r.Failure, r.Interrupted) + "."
 	}
 	var parts []string
 	for _, result := range []leak.Result{leak.Unmeasured, leak.NotMet, leak.Undecided, leak.Met} {
@@ -327,12 +325,11 @@ func sentence(v *leak.Verdict, r *leak.Record) string {
 			}
 		}
 	}
-	word := v.Result.String()
 	between := "; " // reasons have commas of their own
 	if v.Result == leak.Met {
 		between = ", "
 	}
-	return strings.ToUpper(word[:1]) + word[1:] + ": " + strings.Join(parts, between) + "."
+	return strings.Join(parts, between) + "."
 }
 
 func clause(vv *leak.VariantVerdict) string {

@@ -33,16 +33,14 @@ var (
 func recordOf(leaky, fixed []float64) *leak.Record {
 	return &leak.Record{
 		Schema: 1, Scenario: "watch-then-delete",
-		Plan: leak.Plan{Variants: []string{"leaky", "fixed"}, Warmup: 1, Rounds: 7},
-		Metrics: map[string]leak.Metric{
-			"goroutine.count": {Name: "count", Unit: "goroutines"}, "heap.alloc": {Name: "alloc", Unit: "bytes"},
-		},
+		Plan:     leak.Plan{Variants: []string{"leaky", "fixed"}, Warmup: 1, Rounds: 7},
+		Metrics:  testMetrics(),
 		Variants: []leak.VariantRecord{variantOf("leaky", leaky...), variantOf("fixed", fixed...)},
 	}
 }
 
 func TestJudge(t *testing.T) {
-	const as = "+1 goroutines per operation at watch.(*StreamWatcher).receive"
+	const as = "+1.00 goroutines per operation at watch.(*StreamWatcher).receive"
 	failing := func(v *leak.VariantRecord, round, attempted, succeeded int) {
 		v.Snapshots[round].Load = []leak.Tally{{
 			Action: "post", Attempted: attempted, Succeeded: succeeded, Failed: attempted - succeeded,
@@ -60,16 +58,16 @@ func TestJudge(t *testing.T) {
 	}{
 		{
 			name: "both as expected", leakyIs: leak.Met, fixedIs: leak.Met, leakyOut: leak.Leaking, fixedUp: leak.Clean,
-			sentence: "As expected: leaky leaks " + as + ", fixed is clean.",
-			reason:   "leaking as expected: receive +1 goroutines per operation, blocked in chan send at watch.(*StreamWatcher).receive (140 after 140 operations; bound 0.01)",
+			sentence: "leaky leaks " + as + ", fixed is clean.",
+			reason:   "leaking: receive +1.00 goroutines per operation, blocked in chan send at watch.(*StreamWatcher).receive (140 after 140 operations; bound 0.01)",
 		},
 		{
 			name: "the fixed one leaks", fixed: leakyValues, leakyIs: leak.Met, fixedIs: leak.NotMet, leakyOut: leak.Leaking, fixedUp: leak.Leaking,
-			sentence: "Not as expected: fixed leaks " + as + "; leaky leaks " + as + " as expected.", reason: "expected clean, but receive leaks: +1 goroutines",
+			sentence: "fixed leaks " + as + "; leaky leaks " + as + " as expected.", reason: "expected clean, but receive leaks: +1.00 goroutines",
 		},
 		{
 			name: "the rig no longer sees the leak", leaky: flatValues, leakyIs: leak.NotMet, fixedIs: leak.Met, fixedUp: leak.Clean, leakyOut: leak.Clean,
-			sentence: "Not as expected: leaky was not reproduced: receive is clean",
+			sentence: "leaky was not reproduced: receive is clean",
 		},
 		{
 			name: "a leak without its fingerprint", leakyIs: leak.NotMet, fixedIs: leak.Met, fixedUp: leak.Clean,
@@ -78,7 +76,7 @@ func TestJudge(t *testing.T) {
 		},
 		{
 			name: "a fingerprint that cannot be decided", leakyIs: leak.Undecided, fixedIs: leak.Met, fixedUp: leak.Clean,
-			change: func(_ *leak.Scenario, r *leak.Record) { setIdle(&r.Variants[0], 50) }, sentence: "Undecided: leaky is undecided: receive: ",
+			change: func(_ *leak.Scenario, r *leak.Record) { setIdle(&r.Variants[0], 50) }, sentence: "leaky is undecided: receive: ",
 		},
 		{
 			name: "one of two fingerprints is clean", leakyIs: leak.NotMet, fixedIs: leak.Met, fixedUp: leak.Clean,
@@ -134,7 +132,7 @@ func TestJudge(t *testing.T) {
 				r.Variants[1].Snapshots = r.Variants[1].Snapshots[:3]
 				r.Variants[1].Failure = &leak.Failure{Message: "the subject exited: signal: killed"}
 			},
-			sentence: "Could not measure: fixed was not measured: 2 of 7 planned rounds were measured: the subject exited: signal: killed; leaky",
+			sentence: "fixed was not measured: 2 of 7 planned rounds were measured: the subject exited: signal: killed; leaky",
 		},
 		{
 			name: "it failed after the last round", leakyIs: leak.Unmeasured, fixedIs: leak.Met, fixedUp: leak.Clean,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -15,24 +16,8 @@ const (
 	maxValue = 1e18
 )
 
-// evidence is what a check judges, with the units that the record states.
-type evidence struct {
-	leak.Evidence
-	metrics map[string]leak.Metric
-}
-
-// defaults are the metrics that "" stands for, and their units where the record does not say.
-func defaults(probe string) leak.Metric {
-	switch probe {
-	case "goroutine":
-		return leak.Metric{Name: "count", Unit: "goroutines"}
-	case "heap":
-		return leak.Metric{Name: "alloc", Unit: "bytes"}
-	case "process":
-		return leak.Metric{Name: "rss", Unit: "bytes"}
-	}
-	return leak.Metric{}
-}
+// evidence is leak.Evidence with ways to read it.
+type evidence struct{ leak.Evidence }
 
 // series is one number over the rounds, baseline first.
 type series struct {
@@ -53,20 +38,14 @@ func wholeRounds(v *leak.VariantRecord, planned int) []leak.Snapshot {
 
 // metricSeries reads probe.metric from every snapshot. A sample that is missing is an error.
 func (e evidence) metricSeries(probe, metric string) (series, error) {
-	known := defaults(probe)
 	if metric == "" {
-		metric = known.Name
+		metric = e.defaultMetric(probe)
+	}
+	if metric == "" {
+		return series{name: probe}, fmt.Errorf("the record has no default metric of the probe %s", probe)
 	}
 	s := series{name: probe + "." + metric}
-	if m, ok := e.metrics[s.name]; ok {
-		s.unit = m.Unit
-	} else if metric == known.Name {
-		s.unit = known.Unit
-	}
-	if metric == "" {
-		s.name = probe
-		return s, fmt.Errorf("the probe %s has no default metric; name one with metric", probe)
-	}
+	s.unit = e.Metrics[s.name].Unit
 	err := e.read(&s, func(shot *leak.Snapshot) (float64, error) {
 		sample := shot.Sample(probe)
 		if sample == nil {
@@ -79,6 +58,16 @@ func (e evidence) metricSeries(probe, metric string) (series, error) {
 		return v, nil
 	})
 	return s, err
+}
+
+// defaultMetric is the metric that "" stands for, "" where the record has none.
+func (e evidence) defaultMetric(probe string) string {
+	for key, m := range e.Metrics {
+		if p, _, _ := strings.Cut(key, "."); p == probe && m.Default {
+			return m.Name
+		}
+	}
+	return ""
 }
 
 // read fills the points of s, in order, up to the first that cannot be read.

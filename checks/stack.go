@@ -47,9 +47,8 @@ func (c *Stack) Validate() error {
 }
 
 // Check judges the sum of the stacks that match.
-func (c *Stack) Check(e leak.Evidence) leak.Finding { return c.check(evidence{Evidence: e}) }
-
-func (c *Stack) check(e evidence) leak.Finding {
+func (c *Stack) Check(of leak.Evidence) leak.Finding {
+	e := evidence{of}
 	f := e.finding("stack")
 	if err := c.Validate(); err != nil {
 		return undecided(f, err)

@@ -82,7 +82,7 @@ func quantity(v float64) *leak.Quantity {
 // perfect trend over 7 rounds, p = 1/8! = 2.48e-5, just reaches it.
 func judgeValues(bound float64, values ...float64) leak.Finding {
 	c := &Growth{Probe: "heap", MaxPerOp: leak.Quantity(bound)}
-	return c.Check(leak.Evidence{Check: "heap", Variant: variantOf("v", values...), Rounds: len(values) - 1, Alpha: 2.5e-5})
+	return c.Check(leak.Evidence{Check: "heap", Variant: variantOf("v", values...), Rounds: len(values) - 1, Alpha: 2.5e-5, Metrics: testMetrics()})
 }
 
 // never is a set of outcomes that a shape must not have.
@@ -288,7 +288,7 @@ func TestStackShapes(t *testing.T) {
 						values[r] = math.Floor(tt.perOp * float64(r*opsPerRound))
 					}
 				}
-				f := stackCheck().Check(leak.Evidence{Check: "receive", Variant: variantOf("v", values...), Rounds: tt.rounds, Alpha: 2.5e-4})
+				f := stackCheck().Check(leak.Evidence{Check: "receive", Variant: variantOf("v", values...), Rounds: tt.rounds, Alpha: 2.5e-4, Metrics: testMetrics()})
 				for _, o := range tt.not {
 					if f.Outcome == o {
 						t.Fatalf("%v is %v: %s", values, o, f.Summary)

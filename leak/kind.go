@@ -27,6 +27,8 @@ type Metric struct {
 	// Unit is "goroutines", "bytes", "objects", "descriptors" or "threads".
 	Unit string `json:"unit"`
 	Doc  string `json:"doc"`
+	// Default marks the metric that a check means when it names none: a probe's first.
+	Default bool `json:"default,omitempty"`
 }
 
 // Kinds is everything that a scenario may name. Package main lists it; nothing registers itself.
@@ -102,6 +104,8 @@ type Evidence struct {
 	// Check is the name that the scenario gave this check.
 	Check   string
 	Variant VariantRecord
+	// Metrics are those of the record, by "probe.metric".
+	Metrics map[string]Metric
 	// Rounds is how many rounds were planned after the baseline.
 	Rounds int
 	// Alpha is this check's share of the run's false-alarm budget.

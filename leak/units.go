@@ -83,6 +83,27 @@ func FormatDelta(v float64, unit string) string {
 	return "+" + s
 }
 
+// FormatRate writes growth per operation for people, with its sign: "+1.00", "+14.6 KiB", "0".
+// Fractions of a byte and the rounding noise of a fit are no growth.
+func FormatRate(v float64, unit string) string {
+	a := math.Abs(v)
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "n/a"
+	case unit == "bytes" && a < 1<<10:
+		return FormatDelta(math.Round(v), unit)
+	case unit == "bytes":
+		return FormatDelta(v, unit)
+	case a < 1e-4:
+		return "0"
+	case a < 0.01:
+		return FormatDelta(v, unit)
+	case v < 0:
+		return fmt.Sprintf("−%.2f", a)
+	}
+	return fmt.Sprintf("+%.2f", a)
+}
+
 func formatBytes(v float64) string {
 	a := math.Abs(v)
 	switch {

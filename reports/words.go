@@ -36,18 +36,8 @@ func printable(b []byte) []byte {
 // oneLine keeps foreign text from starting lines of its own.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// rate is a growth per operation for people. Fractions of a byte and rounding noise are zero.
-func rate(v float64, unit string) string {
-	switch {
-	case !finite(v):
-		return "n/a"
-	case unit == "bytes" && math.Abs(v) < 1<<10:
-		v = math.Round(v)
-	case math.Abs(v) < 1e-4:
-		v = 0
-	}
-	return leak.FormatDelta(v, unit)
-}
+// rate is a growth per operation for people.
+func rate(v float64, unit string) string { return leak.FormatRate(v, unit) }
 
 // value is a reading for people.
 func value(v float64, unit string) string {

@@ -52,7 +52,8 @@ func Run(ctx context.Context, c Config) (*leak.Record, error) {
 		r.record.Plan.Variants = append(r.record.Plan.Variants, v.Name)
 	}
 	for probe, metrics := range c.Metrics {
-		for _, m := range metrics {
+		for i, m := range metrics {
+			m.Default = i == 0
 			r.record.Metrics[probe+"."+m.Name] = m
 		}
 	}
