@@ -130,10 +130,12 @@ func (j judge) incomplete(v *leak.VariantRecord) string {
 	return fmt.Sprintf("%d of %d planned rounds were measured", have-1, planned) + why
 }
 
+// because is the first line of a failure: the rest of it, a compiler's words say, is in the record.
 func because(f *leak.Failure, interrupted bool) string {
 	switch {
 	case f != nil:
-		return ": " + f.Message
+		first, _, _ := strings.Cut(f.Message, "\n")
+		return ": " + first
 	case interrupted:
 		return ": the run was interrupted"
 	}

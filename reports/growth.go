@@ -86,9 +86,9 @@ func (r checkRow) Title() string {
 	return r.Check
 }
 
-// Growth is the growth per operation, "–" where the check was not run.
+// Growth is the growth per operation, "–" where there were no two rounds to tell it from.
 func (c checkCell) Growth() string {
-	if c.Finding == nil {
+	if c.Finding == nil || len(rounds(c.Finding.Points)) < 2 {
 		return "–"
 	}
 	return rate(c.Finding.PerOperation, c.Finding.Unit)
@@ -103,7 +103,7 @@ func (c checkCell) Change() string {
 	if len(points) < 2 {
 		return ""
 	}
-	return rate(points[len(points)-1].Value-points[0].Value, c.Finding.Unit) + " in all"
+	return leak.FormatDelta(points[len(points)-1].Value-points[0].Value, c.Finding.Unit) + " in all"
 }
 
 // Interval is the 95 % interval of Growth, "" where none was computed.

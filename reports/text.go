@@ -19,7 +19,7 @@ const (
 
 // text is the end of `leakrig run`: the verdict first, the line that shows the leak again last, and in
 // between no more than it takes to believe it. Gates appear only where a check did not come out as it
-// should; html and json have them all.
+// should; html and json have them all, with what each one means.
 func text(b *bytes.Buffer, v view) error {
 	p := printer{b}
 	p.verdict(v)
@@ -36,14 +36,18 @@ var marks = map[leak.Result]string{leak.Met: "✓", leak.NotMet: "✗", leak.Und
 func (p printer) verdict(v view) {
 	p.para(marks[v.Result()]+" ", v.Name()+": "+v.Status())
 	p.para("  ", v.Sentence())
-	p.failure(v.Record.Failure)
+	p.failure(v.Record.Failure, true)
 }
 
-func (p printer) failure(f *leak.Failure) {
+// failure tells an error whole, with its hint. The first line of a variant's is in its reason already.
+func (p printer) failure(f *leak.Failure, alone bool) {
 	if f == nil {
 		return
 	}
 	lines, more := head(strings.Split(strings.TrimSpace(f.Message), "\n"), 12)
+	if len(lines) == 1 && !alone {
+		lines = nil
+	}
 	for i, line := range lines {
 		if i == 0 {
 			line = "error: " + line
@@ -112,7 +116,7 @@ func (p printer) reason(x variant) {
 
 func (p printer) variant(x variant) {
 	p.reason(x)
-	p.failure(x.Record.Failure)
+	p.failure(x.Record.Failure, false)
 	p.stacks("goroutine stacks that grew", x.Goroutines(), stackUnit(false))
 	p.stacks("allocation sites that grew", x.Heap(), stackUnit(true))
 	for _, f := range x.Verdict.Findings {
@@ -170,7 +174,7 @@ func (p printer) finding(f leak.Finding) {
 		numbers = max(numbers, utf8.RuneCountInString(comparison(g)))
 	}
 	for _, g := range f.Gates {
-		p.para(fmt.Sprintf("    %-*s  %-*s  %-5t  ", name, oneLine(g.Name), numbers, oneLine(comparison(g)), g.Holds), g.Doc)
+		p.line("    %-*s  %-*s  %t", name, oneLine(g.Name), numbers, oneLine(comparison(g)), g.Holds)
 	}
 }
 

@@ -184,7 +184,7 @@ func (r *running) lastWords() string {
 	}
 	data, _ := io.ReadAll(io.LimitReader(f, 2048))
 	if last := strings.TrimSpace(lastLines(string(data), 4)); last != "" {
-		return "; its last words:\n" + last
+		return "\nits last words:\n" + last
 	}
 	return ""
 }
