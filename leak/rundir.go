@@ -29,8 +29,14 @@ func (d RunDir) Path(elem ...string) string {
 	return filepath.Join(append([]string{string(d)}, elem...)...)
 }
 
-// WriteFile writes a file of the run directory whole or not at all.
-func (d RunDir) WriteFile(name string, data []byte) error { return WriteFile(d.Path(name), data) }
+// WriteFile writes a file of the run directory whole or not at all. It does not make the run directory:
+// one that was removed has lost what the record refers to.
+func (d RunDir) WriteFile(name string, data []byte) error {
+	if _, err := os.Stat(string(d)); err != nil {
+		return diskHint(fmt.Errorf("run directory: %w", err))
+	}
+	return WriteFile(d.Path(name), data)
+}
 
 // WriteFile writes a file whole or not at all, readable by the user alone, and makes its folder.
 func WriteFile(path string, data []byte) error {

@@ -3,6 +3,7 @@ package leak
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"path"
 	"strconv"
 	"strings"
 )
@@ -30,15 +31,17 @@ func (f Frame) Short() string {
 	return head
 }
 
-// Package is the import path of the function's package.
+// Package is the import path of the function's package. The last element of a path may itself have dots
+// (gopkg.in/yaml.v3, nats.go); then the folder of the file tells where it ends.
 func (f Frame) Package() string {
 	head, _, _ := strings.Cut(f.Func, "[")
-	slash := strings.LastIndexByte(head, '/')
-	dot := strings.IndexByte(head[slash+1:], '.')
-	if dot < 0 {
-		return head
+	slash := strings.LastIndexByte(head, '/') + 1
+	folder, _, _ := strings.Cut(path.Base(path.Dir(f.File)), "@")
+	if strings.HasPrefix(head[slash:], folder+".") {
+		return head[:slash] + folder
 	}
-	return head[:slash+1+dot]
+	pkg, _, _ := strings.Cut(head[slash:], ".")
+	return head[:slash] + pkg
 }
 
 // Position is "file:line", or "" when the file is not known.

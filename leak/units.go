@@ -51,10 +51,11 @@ func (q *Quantity) UnmarshalText(b []byte) error {
 		}
 	}
 	v, err := strconv.ParseFloat(s, 64)
+	v *= factor
 	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
 		return fmt.Errorf("%q is not a number such as 10, 0.01 or 2KiB", b)
 	}
-	*q = Quantity(v * factor)
+	*q = Quantity(v)
 	return nil
 }
 
@@ -104,14 +105,15 @@ func FormatRate(v float64, unit string) string {
 	return fmt.Sprintf("+%.2f", a)
 }
 
+// formatBytes changes to the next unit where the smaller one would round to 1024 of itself.
 func formatBytes(v float64) string {
 	a := math.Abs(v)
 	switch {
-	case a >= 1<<30:
+	case a >= 1023.995*(1<<20):
 		return fmt.Sprintf("%.2f GiB", v/(1<<30))
-	case a >= 1<<20:
+	case a >= 1023.95*(1<<10):
 		return fmt.Sprintf("%.2f MiB", v/(1<<20))
-	case a >= 1<<10:
+	case a >= 1023.995:
 		return fmt.Sprintf("%.1f KiB", v/(1<<10))
 	}
 	return formatCount(v) + " B"
@@ -119,7 +121,7 @@ func formatBytes(v float64) string {
 
 func formatCount(v float64) string {
 	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
-		return strconv.FormatFloat(v, 'f', 0, 64)
+		return strconv.FormatFloat(v+0, 'f', 0, 64) // −0 + 0 is 0
 	}
 	if a := math.Abs(v); a < 0.01 && a > 0 {
 		return strconv.FormatFloat(v, 'g', 2, 64)

@@ -2,9 +2,11 @@ package load
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,7 +32,7 @@ func operate(ctx context.Context, p pace, first int, one func(ctx context.Contex
 		mu    sync.Mutex
 		tally leak.Tally
 		took  []time.Duration
-		errs  = map[string]int{}
+		errs  = map[string]*leak.ErrorCount{}
 		wg    sync.WaitGroup
 	)
 	start := time.Now()
@@ -38,6 +40,9 @@ func operate(ctx context.Context, p pace, first int, one func(ctx context.Contex
 	for range min(p.concurrency, p.times) {
 		wg.Go(func() {
 			for op := range next {
+				if ctx.Err() != nil {
+					continue // it was handed over, but is not attempted
+				}
 				began := time.Now()
 				err := within(ctx, p.timeout, op, one)
 				d := time.Since(began)
@@ -48,7 +53,7 @@ func operate(ctx context.Context, p pace, first int, one func(ctx context.Contex
 					tally.Succeeded++
 				} else {
 					tally.Failed++
-					errs[err.Error()]++
+					count(errs, err)
 				}
 				mu.Unlock()
 			}
@@ -104,10 +109,28 @@ func latency(took []time.Duration) leak.Latency {
 	return leak.Latency{P50: at(0.50), P90: at(0.90), P99: at(0.99), Max: at(1)}
 }
 
-func mostFrequent(errs map[string]int) []leak.ErrorCount {
+// failure is the error of an operation whose detail may differ from one operation to the next: those of
+// one cause are counted together, under the message of the first.
+type failure struct{ cause, detail string }
+
+func (f *failure) Error() string { return strings.TrimSuffix(f.cause+": "+f.detail, ": ") }
+
+func count(errs map[string]*leak.ErrorCount, err error) {
+	cause := err.Error()
+	var f *failure
+	if errors.As(err, &f) {
+		cause = f.cause
+	}
+	if errs[cause] == nil {
+		errs[cause] = &leak.ErrorCount{Message: err.Error()}
+	}
+	errs[cause].Count++
+}
+
+func mostFrequent(errs map[string]*leak.ErrorCount) []leak.ErrorCount {
 	var list []leak.ErrorCount
-	for m, n := range errs {
-		list = append(list, leak.ErrorCount{Message: m, Count: n})
+	for _, e := range errs {
+		list = append(list, *e)
 	}
 	sort.Slice(list, func(i, j int) bool {
 		if list[i].Count != list[j].Count {

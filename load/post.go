@@ -29,6 +29,7 @@ const (
 	maxTimes       = 1_000_000
 	maxConcurrency = 10_000
 	maxBody        = 16 << 20
+	minRate        = 0.001
 )
 
 // Post sends HTTP requests to the subject.
@@ -63,8 +64,8 @@ func (p *Post) Validate() error {
 	if p.Concurrency < 1 || p.Concurrency > maxConcurrency {
 		bad("concurrency", "", "must be between 1 and %d, is %d", maxConcurrency, p.Concurrency)
 	}
-	if !(p.Rate >= 0) {
-		bad("rate", "leave it out for as fast as concurrency allows", "must not be negative")
+	if p.Rate != 0 && !(p.Rate >= minRate && p.Rate <= maxTimes) {
+		bad("rate", "leave it out for as fast as concurrency allows", "must be between %v and %d a second, is %v", minRate, maxTimes, p.Rate)
 	}
 	if p.Timeout <= 0 {
 		bad("timeout", "as in 30s", "must be more than zero")
@@ -153,7 +154,7 @@ func (p *Post) compile(base string) (func(ctx context.Context, op int) (*http.Re
 		}
 		req, err := http.NewRequestWithContext(ctx, p.Method, base+filledPath, strings.NewReader(filledBody))
 		if err != nil {
-			return nil, err
+			return nil, cause(err)
 		}
 		for name, value := range headers {
 			filled, err := fill(value, op)
@@ -161,6 +162,9 @@ func (p *Post) compile(base string) (func(ctx context.Context, op int) (*http.Re
 				return nil, err
 			}
 			req.Header.Set(name, filled)
+			if http.CanonicalHeaderKey(name) == "Host" {
+				req.Host = filled // net/http ignores it among the headers
+			}
 		}
 		return req, nil
 	}, nil
@@ -175,7 +179,7 @@ func send(client *http.Client, req *http.Request, want int) error {
 	defer resp.Body.Close()
 	if resp.StatusCode != want {
 		start, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
-		return fmt.Errorf("status %d, want %d: %s", resp.StatusCode, want, strings.TrimSpace(string(start)))
+		return &failure{fmt.Sprintf("status %d, want %d", resp.StatusCode, want), strings.TrimSpace(string(start))}
 	}
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		return cause(err)

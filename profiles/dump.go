@@ -56,7 +56,8 @@ func parseDump(data []byte) (*groups, error) {
 		seen = true
 		stack := parseFrames(lines[1:])
 		stack.State = state
-		if !servesProfile(stack.Frames) {
+		_, stack.Frames = unpark(stack.Frames)
+		if !servesProfile(stack) {
 			g.add(stack, 1, 0)
 		}
 	}
@@ -66,8 +67,10 @@ func parseDump(data []byte) (*groups, error) {
 	return g, nil
 }
 
-// parseHeader reads "goroutine 34 [chan send, 2 minutes, locked to thread]:" and returns the wait
-// state. Newer runtimes may write more between the bracket and the colon.
+// parseHeader reads "goroutine 34 [chan send (scan), 2 minutes, locked to thread labels:{"k": "v"}]:"
+// and returns the wait state. What the garbage collector makes of the goroutine is no part of it, or a
+// group would fall in two when the leak profile is taken. Newer runtimes may write more between the
+// bracket and the colon.
 func parseHeader(line string) (state string, ok bool) {
 	rest, ok := strings.CutPrefix(line, "goroutine ")
 	if !ok {
@@ -85,12 +88,15 @@ func parseHeader(line string) (state string, ok bool) {
 	if !ok || !strings.HasSuffix(line, ":") {
 		return "", false
 	}
-	state, _, _ = strings.Cut(state, ",")
+	for _, mark := range []string{",", " labels:{", " (leaked)", " (scan)"} {
+		state, _, _ = strings.Cut(state, mark)
+	}
 	return strings.TrimSpace(state), true
 }
 
-// parseFrames reads pairs of lines, "pkg.Func(args)" and "\tfile.go:12 +0x34". What it does not know
-// ("...additional frames elided...") it leaves out.
+// parseFrames reads pairs of lines, "pkg.Func(args)" and "\tfile.go:12 +0x34", up to the creator: what
+// follows there are its own callers (GODEBUG=tracebackancestors). What it does not know ("...additional
+// frames elided...") it leaves out.
 func parseFrames(lines []string) leak.Stack {
 	var s leak.Stack
 	for i := 0; i < len(lines); i++ {
@@ -107,9 +113,9 @@ func parseFrames(lines []string) leak.Stack {
 		}
 		if isCreator {
 			s.Creator = &frame
-		} else {
-			s.Frames = append(s.Frames, frame)
+			break
 		}
+		s.Frames = append(s.Frames, frame)
 	}
 	return s
 }
@@ -154,15 +160,10 @@ func parsePosition(line string) (file string, number int) {
 // ("gopkg.in/inf%2ev0.(*Dec)").
 func normalName(name string) string { return strings.ReplaceAll(name, "%2e", ".") }
 
-// servesProfile tells the goroutine that serves the rig's own request: the only one left out.
-func servesProfile(frames []leak.Frame) bool {
-	for _, f := range frames {
-		if strings.HasPrefix(f.Func, "runtime/pprof.") {
-			return true
-		}
-	}
-	return false
-}
+// servesProfile tells the goroutine that serves the rig's own request: the only one left out. It is the
+// one at work in runtime/pprof; one that runs inside pprof.Do, or hangs while it writes a profile, is the
+// subject's.
+func servesProfile(s leak.Stack) bool { return strings.HasPrefix(s.Top().Func, "runtime/pprof.") }
 
 func clip(data []byte, n int) []byte {
 	if len(data) > n {

@@ -11,9 +11,15 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// maxBody bounds one response, before and after decompression. A dump of 100,000 goroutines is about
-// 100 MiB.
-const maxBody = 256 << 20
+// maxBody bounds one response as it comes over the wire, maxProfile a decompressed profile: what
+// google/pprof makes of that takes many times as much.
+const (
+	maxBody    = 256 << 20
+	maxProfile = 64 << 20
+)
+
+// dumpEnd is where runtime/pprof cuts a text dump off, without a word.
+const dumpEnd = 64 << 20
 
 // fetchTimeout bounds one request: a deadlocked subject must not hang the rig.
 const fetchTimeout = 30 * time.Second

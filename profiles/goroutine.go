@@ -67,6 +67,10 @@ func (g *Goroutine) read(ctx context.Context, t leak.Target) (*goroutineReading,
 	if err != nil {
 		return nil, err
 	}
+	if len(r.dumpRaw) >= dumpEnd {
+		r.dumpRaw = nil // goroutines are missing from it: the profile has them all
+		return &r, nil
+	}
 	if r.dump, err = parseDump(r.dumpRaw); err != nil {
 		return nil, fmt.Errorf("%s/goroutine?debug=2: %w", t.Pprof, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/pprof/profile"
@@ -16,11 +17,8 @@ import (
 // a bound, so that is done here.
 func parsePprof(data []byte) (*profile.Profile, error) {
 	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(bytes.NewReader(data))
-		if err != nil {
-			return nil, notAProfile(err)
-		}
-		if data, err = readBounded(z, maxBody); err != nil {
+		var err error
+		if data, err = gunzip(data, maxProfile); err != nil {
 			return nil, notAProfile(err)
 		}
 	}
@@ -32,6 +30,14 @@ func parsePprof(data []byte) (*profile.Profile, error) {
 		return nil, notAProfile(err)
 	}
 	return p, nil
+}
+
+func gunzip(data []byte, limit int64) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	return readBounded(z, limit)
 }
 
 func notAProfile(err error) error {
@@ -48,12 +54,11 @@ func goroutineGroups(p *profile.Profile) (*groups, error) {
 	}
 	g := newGroups()
 	for _, s := range p.Sample {
-		frames := framesOf(s)
-		if servesProfile(frames) {
-			continue
+		var stack leak.Stack
+		stack.State, stack.Frames = unpark(framesOf(s))
+		if !servesProfile(stack) {
+			g.add(stack, s.Value[index], 0)
 		}
-		state, frames := unpark(frames)
-		g.add(leak.Stack{State: state, Frames: frames}, s.Value[index], 0)
 	}
 	return g, nil
 }
@@ -77,13 +82,18 @@ func heapGroups(p *profile.Profile) (*groups, error) {
 	return g, nil
 }
 
+// valueIndex finds the values called name, none of which may be negative: these are counts and sizes.
 func valueIndex(p *profile.Profile, name string) (int, error) {
-	for i, t := range p.SampleType {
-		if t.Type == name {
-			return i, nil
+	i := slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Type == name })
+	if i < 0 {
+		return 0, notAProfile(fmt.Errorf("it has no %q values", name))
+	}
+	for _, s := range p.Sample {
+		if s.Value[i] < 0 {
+			return 0, notAProfile(fmt.Errorf("%q is %d", name, s.Value[i]))
 		}
 	}
-	return 0, notAProfile(fmt.Errorf("it has no %q values", name))
+	return i, nil
 }
 
 // framesOf flattens a sample's locations, innermost first, inlined calls as frames of their own.
@@ -116,6 +126,9 @@ var waits = []struct{ fn, state string }{
 	{"internal/sync.runtime_SemacquireMutex", "sync.Mutex.Lock"},
 	{"sync.runtime_SemacquireRWMutex", "sync.RWMutex.Lock"},
 	{"sync.runtime_SemacquireRWMutexR", "sync.RWMutex.RLock"},
+	{"sync.runtime_Semacquire", "semacquire"},
+	{"internal/poll.runtime_Semacquire", "semacquire"},
+	{"runtime.coroswitch", "coroutine"},
 	{"time.Sleep", "sleep"},
 }
 

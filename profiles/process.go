@@ -56,7 +56,8 @@ func statusField(status, name string) (float64, error) {
 	for line := range strings.Lines(status) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {
 			value = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB"))
-			return strconv.ParseFloat(value, 64)
+			n, err := strconv.ParseUint(value, 10, 53) // a float64 holds it exactly
+			return float64(n), err
 		}
 	}
 	return 0, fmt.Errorf("/proc status has no %s", name)

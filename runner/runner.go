@@ -149,6 +149,7 @@ func (r *run) down() error {
 	ctx, cancel := context.WithTimeout(context.Background(), teardownTimeout)
 	defer cancel()
 	if err := r.cluster.Close(ctx); err != nil {
+		r.Progress.Log("could not stop the cluster: %v", err) // an interrupted run has no failure to tell it
 		return fmt.Errorf("stop the cluster: %w", err)
 	}
 	return nil

@@ -18,6 +18,8 @@ type window struct {
 	// counts holds the groups that were there at every poll so far, with their minimum.
 	counts map[string]int64
 	polls  int
+	// torn marks a window that was cut short: its source went to and fro until the timeout.
+	torn bool
 }
 
 func (w *window) add(p leak.Poll) {
@@ -55,6 +57,20 @@ func (w *window) shrinking(before *window) []string {
 	return ids
 }
 
+// unrest says why two windows in a row are not settled, "" if they are.
+func (w *window) unrest(before *window, stacks map[string]leak.Stack, quiet leak.Duration) string {
+	if w.torn || before.torn || w.source != before.source {
+		return "goroutines were still read now as a text dump and now as a profile, which cannot be compared"
+	}
+	ids := w.shrinking(before)
+	if len(ids) == 0 {
+		return ""
+	}
+	id := ids[0]
+	return fmt.Sprintf("%d groups of goroutines were still shrinking, one from %d to %d in %s: %s",
+		len(ids), before.counts[id], w.counts[id], quiet, stacks[id])
+}
+
 // settled is what the settle loop hands to the snapshot.
 type settled struct {
 	result leak.SettleResult
@@ -69,52 +85,54 @@ type settled struct {
 // does not hold it up.
 func settle(ctx context.Context, spec leak.SettleSpec, poll func(context.Context) (leak.Poll, error)) (settled, error) {
 	start := time.Now()
+	deadline := start.Add(spec.Timeout.D())
 	s := settled{stacks: map[string]leak.Stack{}}
-	var before *window
 	for {
-		now, err := s.observe(ctx, spec, poll)
+		now, err := s.observe(ctx, spec.Quiet.D(), deadline, poll)
 		if err != nil {
 			return s, err
 		}
-		s.result.Polls += now.polls
+		before := s.last
+		s.last = now
 		s.result.Seconds = time.Since(start).Seconds()
-		if before != nil && now.source == before.source {
-			shrinking := now.shrinking(before)
-			if len(shrinking) == 0 {
-				s.result.Settled = true
-				s.result.Reason = fmt.Sprintf("no group of goroutines shrank between two windows of %s", spec.Quiet)
-				s.last = now
-				return s, nil
-			}
-			if time.Since(start) >= spec.Timeout.D() {
-				id := shrinking[0]
-				s.result.Reason = fmt.Sprintf("after %s %d groups of goroutines were still shrinking, one from %d to %d in %s",
-					spec.Timeout, len(shrinking), before.counts[id], now.counts[id], s.stacks[id])
-				s.last = now
-				return s, nil
-			}
+		if before == nil {
+			continue
 		}
-		before = now
+		unrest := now.unrest(before, s.stacks, spec.Quiet)
+		if unrest == "" {
+			s.result.Settled = true
+			s.result.Reason = fmt.Sprintf("no group of goroutines shrank between two windows of %s", spec.Quiet)
+			return s, nil
+		}
+		if !time.Now().Before(deadline) {
+			s.result.Reason = fmt.Sprintf("after %s %s", spec.Timeout, unrest)
+			return s, nil
+		}
 	}
 }
 
 // observe polls over one quiet window.
-func (s *settled) observe(ctx context.Context, spec leak.SettleSpec, poll func(context.Context) (leak.Poll, error)) (*window, error) {
+func (s *settled) observe(ctx context.Context, quiet time.Duration, deadline time.Time, poll func(context.Context) (leak.Poll, error)) (*window, error) {
 	w := &window{}
-	end := time.Now().Add(spec.Quiet.D())
+	end := time.Now().Add(quiet)
 	for w.polls < pollsPerWindow || time.Now().Before(end) {
 		p, err := poll(ctx)
 		if err != nil {
 			return nil, err
 		}
+		s.result.Polls++
 		if w.polls > 0 && p.Source != w.source {
-			w = &window{} // groups of different sources are never compared
+			now := time.Now()
+			w, end = &window{torn: !now.Before(deadline)}, now.Add(quiet) // groups of different sources are never compared
 		}
 		w.add(p)
 		for id, stack := range p.Stacks {
 			s.stacks[id] = stack
 		}
-		if err := sleep(ctx, spec.Quiet.D()/pollsPerWindow); err != nil {
+		if w.torn {
+			break
+		}
+		if err := sleep(ctx, quiet/pollsPerWindow); err != nil {
 			return nil, err
 		}
 	}

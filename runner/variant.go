@@ -65,11 +65,11 @@ func (m *measurement) blame(ctx context.Context, err error) error {
 	}
 	select {
 	case <-m.subject.Done():
-		if death := m.subject.Err(); death != nil {
-			return fmt.Errorf("%s: %w", m.stage(), death)
-		}
-	case <-ctx.Done():
+	case <-ctx.Done(): // by an interrupt, or by the death itself
 	case <-time.After(300 * time.Millisecond):
+	}
+	if death := m.subject.Err(); death != nil {
+		return fmt.Errorf("%s: %w", m.stage(), death)
 	}
 	return err
 }

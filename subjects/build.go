@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -98,8 +99,10 @@ func (b Builder) Build(ctx context.Context, folder, modfile string) (string, err
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, ".")...)
 	cmd.Dir = folder
-	// A workspace or flags of the user's would build something else than what the modfile says.
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0")
+	// A workspace, flags or a vendor folder would build something else than what the modfile says. An empty
+	// GOFLAGS would let those of `go env -w` through.
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "CGO_ENABLED=0")
+	cmd.WaitDelay = 5 * time.Second // the compilers that a killed go command leaves hold the output open
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Run(); err != nil {

@@ -20,6 +20,9 @@ type Launcher struct {
 	// Scratch is a private folder for the binaries of this run: those in the cache may be replaced by
 	// another run while this one executes them.
 	Scratch string
+
+	// binaries are the paths of what Build made, by variant.
+	binaries map[string]string
 }
 
 // Build compiles the variant, or looks its command up.
@@ -36,7 +39,15 @@ func (l *Launcher) Build(ctx context.Context, v leak.Variant) error {
 	if err != nil {
 		return err
 	}
-	return linkOrCopy(cached, l.binary(v))
+	binary := filepath.Join(l.Scratch, v.Name, filepath.Base(cached))
+	if err := linkOrCopy(cached, binary); err != nil {
+		return fmt.Errorf("build %s: %w", v.Name, err)
+	}
+	if l.binaries == nil {
+		l.binaries = map[string]string{}
+	}
+	l.binaries[v.Name] = binary
+	return nil
 }
 
 func (l *Launcher) lookup() (string, error) {
@@ -47,13 +58,9 @@ func (l *Launcher) lookup() (string, error) {
 	return filepath.Abs(path)
 }
 
-func (l *Launcher) binary(v leak.Variant) string {
-	return filepath.Join(l.Scratch, v.Name, filepath.Base(l.Spec.Build))
-}
-
 // Start starts the variant at its own port.
 func (l *Launcher) Start(ctx context.Context, v leak.Variant, kubeconfig, log string) (leak.Subject, error) {
-	program := l.binary(v)
+	program := l.binaries[v.Name]
 	args := slices.Concat(l.Spec.Args, v.Args)
 	if len(l.Spec.Command) > 0 {
 		var err error

@@ -1,6 +1,7 @@
 package subjects
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ type Process struct {
 	Port         int
 	Pprof, Ready string
 	ReadyTimeout time.Duration
-	// Kubeconfig is given as KUBECONFIG; "" hides the user's own.
+	// Kubeconfig is given as KUBECONFIG; "" hides the user's own behind an empty file.
 	Kubeconfig string
 	// Log is the file for its output.
 	Log string
@@ -82,17 +83,17 @@ func choosePort(fixed int) (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// environ is the rig's own environment without KUBECONFIG, so that no subject ever reaches a cluster
-// that the scenario does not name.
+// environ is the rig's own environment without what leads to a cluster, so that no subject ever reaches
+// one that the scenario does not name: KUBECONFIG is always set, since client-go falls back to
+// ~/.kube/config without it, and then to the cluster that the rig itself may run in.
 func (p Process) environ(port int) []string {
-	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "KUBECONFIG=") })
+	kubeconfig := cmp.Or(p.Kubeconfig, os.DevNull)
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "KUBERNETES_SERVICE_") })
 	env = append(env,
+		"KUBECONFIG="+kubeconfig,
 		"PORT="+strconv.Itoa(port),
 		"LEAKRIG_LISTEN="+net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
 		"GODEBUG="+withProfileRate(os.Getenv("GODEBUG")))
-	if p.Kubeconfig != "" {
-		env = append(env, "KUBECONFIG="+p.Kubeconfig)
-	}
 	for name, value := range p.Env {
 		if name == "GODEBUG" {
 			value = withProfileRate(value)
@@ -227,12 +228,12 @@ func (r *running) waitReady(ctx context.Context) error {
 
 // Stop ends the whole process group: SIGTERM, then SIGKILL after a grace period or when ctx ends.
 func (r *running) Stop(ctx context.Context) error {
-	r.stopped.Store(true)
 	select {
 	case <-r.done:
-		return nil
+		return nil // by itself, which Err goes on telling
 	default:
 	}
+	r.stopped.Store(true)
 	terminateGroup(r.cmd.Process.Pid)
 	ctx, cancel := context.WithTimeout(ctx, stopGrace)
 	defer cancel()

@@ -12,7 +12,8 @@
 // A program that cannot use this package, which has no dependencies, meets the same contract by hand:
 // listen on $LEAKRIG_LISTEN (host:port; $PORT is the port alone), answer 200 on /healthz once load can
 // come, import _ "net/http/pprof", and end on SIGTERM. Paths can be changed in the scenario
-// (subject.ready, subject.pprof). $KUBECONFIG names the cluster, where the scenario has one.
+// (subject.ready, subject.pprof). $KUBECONFIG names the cluster; where the scenario has none it is an
+// empty file.
 package serve
 
 import (

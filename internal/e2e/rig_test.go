@@ -1,0 +1,237 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+var (
+	root    string // the checkout
+	leakrig string // the binary under test
+)
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "leakrig-e2e-*")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	wd, err := os.Getwd()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	root, leakrig = filepath.Join(wd, "..", ".."), filepath.Join(dir, "leakrig")
+	if out, err := exec.Command("go", "build", "-o", leakrig, "../../cmd/leakrig").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// met tells which real part a test has met, for `make test` to count.
+func met(part string) { fmt.Printf("MET %s\n", part) }
+
+// result is how a command ended.
+type result struct {
+	stdout, stderr string
+	code           int
+}
+
+func (r result) String() string {
+	return fmt.Sprintf("exit code %d\n--- stdout\n%s--- stderr\n%s", r.code, r.stdout, r.stderr)
+}
+
+// rig is a leakrig process, in a process group of its own as a terminal would make it.
+type rig struct {
+	cmd            *exec.Cmd
+	stdout, stderr bytes.Buffer
+	lines          chan string // standard error, line by line
+}
+
+func start(t *testing.T, args ...string) *rig {
+	t.Helper()
+	r := &rig{cmd: exec.Command(leakrig, args...), lines: make(chan string, 1000)}
+	r.cmd.Dir = root
+	r.cmd.Stdout = &r.stdout
+	r.cmd.Stderr = &lineWriter{keep: &r.stderr, lines: r.lines}
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.cmd.Process.Kill() })
+	return r
+}
+
+func (r *rig) wait(t *testing.T) result {
+	t.Helper()
+	var exit *exec.ExitError
+	if err := r.cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return result{r.stdout.String(), r.stderr.String(), r.cmd.ProcessState.ExitCode()}
+}
+
+// until waits for a line of standard error that matches.
+func (r *rig) until(t *testing.T, pattern string) {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	timeout := time.After(5 * time.Minute)
+	for {
+		select {
+		case line := <-r.lines:
+			if re.MatchString(line) {
+				return
+			}
+		case <-timeout:
+			t.Fatalf("no line matches %s in\n%s", pattern, r.stderr.String())
+		}
+	}
+}
+
+func run(t *testing.T, args ...string) result {
+	t.Helper()
+	return start(t, args...).wait(t)
+}
+
+// lineWriter keeps all that is written and passes on whole lines.
+type lineWriter struct {
+	keep  *bytes.Buffer
+	lines chan<- string
+	rest  string
+}
+
+func (w *lineWriter) Write(p []byte) (int, error) {
+	w.keep.Write(p)
+	w.rest += string(p)
+	for {
+		line, rest, ok := strings.Cut(w.rest, "\n")
+		if !ok {
+			return len(p), nil
+		}
+		w.rest = rest
+		select {
+		case w.lines <- line:
+		default: // nobody waits for lines
+		}
+	}
+}
+
+// runDir finds the only run directory below runs.
+func runDir(t *testing.T, runs string) leak.RunDir {
+	t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(runs, "*", "*"))
+	if err != nil || len(dirs) != 1 {
+		t.Fatalf("run directories: %v %v", dirs, err)
+	}
+	return leak.RunDir(dirs[0])
+}
+
+func readVerdict(t *testing.T, d leak.RunDir) *leak.Verdict {
+	t.Helper()
+	v, err := d.ReadVerdict()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func readRecord(t *testing.T, d leak.RunDir) *leak.Record {
+	t.Helper()
+	r, err := d.ReadRecord()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func variantVerdict(t *testing.T, v *leak.Verdict, name string) leak.VariantVerdict {
+	t.Helper()
+	for _, vv := range v.Variants {
+		if vv.Variant == name {
+			return vv
+		}
+	}
+	t.Fatalf("no verdict on %s", name)
+	return leak.VariantVerdict{}
+}
+
+func findingOf(t *testing.T, vv leak.VariantVerdict, check string) leak.Finding {
+	t.Helper()
+	for _, f := range vv.Findings {
+		if f.Check == check {
+			return f
+		}
+	}
+	t.Fatalf("%s has no finding %s", vv.Variant, check)
+	return leak.Finding{}
+}
+
+// writeJSON replaces a file of a run directory.
+func writeJSON(t *testing.T, path string, v any) {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// started lists the processes that a rig with this temporary folder has started and that still run:
+// everything it starts has the folder in its arguments or its environment.
+func started(t *testing.T, tmp string) []int {
+	t.Helper()
+	procs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []int
+	for _, p := range procs {
+		var pid int
+		if _, err := fmt.Sscanf(filepath.Base(p), "%d", &pid); err != nil || pid == os.Getpid() {
+			continue
+		}
+		args, _ := os.ReadFile(filepath.Join(p, "cmdline"))
+		env, _ := os.ReadFile(filepath.Join(p, "environ"))
+		if bytes.Contains(args, []byte(tmp)) || bytes.Contains(env, []byte(tmp)) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// privateTmp gives the rigs of a test a temporary folder of their own, and checks at the end that no
+// process and no file is left of them.
+func privateTmp(t *testing.T) string {
+	t.Helper()
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	t.Cleanup(func() {
+		if pids := started(t, tmp); len(pids) > 0 {
+			t.Errorf("still running: %v", pids)
+		}
+		if left, _ := filepath.Glob(filepath.Join(tmp, "leakrig-*")); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	})
+	return tmp
+}

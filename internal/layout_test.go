@@ -1,0 +1,142 @@
+// Package internal holds tests of the checkout as a whole.
+package internal
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/leakrig/leakrig"
+
+// rows is the picture of the packages, top row first: each may import the rows below it and nothing
+// beside it.
+var rows = [][]string{
+	{"cmd/leakrig"},
+	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports"},
+	{"leak"},
+}
+
+// guests are heavy dependencies and the one package that each lives in.
+var guests = map[string]string{
+	"gopkg.in/yaml.v3":            "scenarios",
+	"github.com/google/pprof":     "profiles",
+	"github.com/spf13/cobra":      "cmd/leakrig",
+	"k8s.io/":                     "cluster",
+	"sigs.k8s.io/":                "cluster",
+	"golang.org/x/mod":            "cluster",
+	"golang.org/x/term":           "cmd/leakrig",
+	"github.com/go-logr/logr":     "cluster",
+	"github.com/chromedp":         "internal/e2e",
+	"github.com/rogpeppe":         "cmd/leakrig",
+	"github.com/leakrig/leakrig/": "", // looked at by rows
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+}
+
+func packages(t *testing.T) map[string][]string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]string{}
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := d.Decode(&p); err == io.EOF {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all[strings.TrimPrefix(p.ImportPath, module+"/")] = p.Imports
+	}
+}
+
+func TestArrowsPointDown(t *testing.T) {
+	row := map[string]int{}
+	for i, packages := range rows {
+		for _, p := range packages {
+			row[p] = i
+		}
+	}
+	for name, imports := range packages(t) {
+		if strings.HasPrefix(name, "internal") || name == module {
+			continue
+		}
+		from, ok := row[name]
+		if !ok {
+			t.Errorf("%s stands in no row of the picture", name)
+			continue
+		}
+		for _, imported := range imports {
+			if to, ok := row[strings.TrimPrefix(imported, module+"/")]; ok && to <= from {
+				t.Errorf("%s imports %s, which does not stand below it", name, imported)
+			}
+		}
+	}
+}
+
+func TestGuestsStayInOnePackage(t *testing.T) {
+	for name, imports := range packages(t) {
+		for _, imported := range imports {
+			if first, _, _ := strings.Cut(imported, "/"); !strings.Contains(first, ".") {
+				continue // the standard library
+			}
+			home, ok := homeOf(imported)
+			if !ok {
+				t.Errorf("%s imports %s, which has no home among the guests", name, imported)
+			} else if home != "" && home != name {
+				t.Errorf("%s imports %s, which lives in %s", name, imported, home)
+			}
+		}
+	}
+}
+
+func homeOf(imported string) (home string, ok bool) {
+	for prefix, home := range guests {
+		if strings.HasPrefix(imported, prefix) {
+			return home, true
+		}
+	}
+	return "", false
+}
+
+// A subject's folder without a go.mod would join the root module in silence, and be built with the
+// root's versions.
+func TestSubjectsAreModules(t *testing.T) {
+	mains, err := filepath.Glob("../subjects/*/*.go")
+	if err != nil || len(mains) == 0 {
+		t.Fatalf("no subjects: %v", err)
+	}
+	for _, file := range mains {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(file), "go.mod")); err != nil {
+			t.Errorf("%s: %v", filepath.Dir(file), err)
+		}
+	}
+}
+
+// Every modfile has its sums, or needs none.
+func TestModfilesHaveSums(t *testing.T) {
+	mods, err := filepath.Glob("../subjects/*/*.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mod := range mods {
+		data, err := os.ReadFile(mod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(strings.TrimSuffix(mod, ".mod") + ".sum"); err != nil && strings.Contains(string(data), "k8s.io/") {
+			t.Errorf("%s: %v", mod, err)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# All tests, from cheap to dear: formatting and vet, unit tests under the race detector, the same modules
+# of the subjects, and the tests against real parts. Ends with how many tests met each real part, and
+# fails where one was met by none.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+step() { printf '\n== %s\n' "$*"; }
+
+step "formatting and vet"
+internal/lint.sh
+
+step "unit tests, with the race detector where cgo can be had"
+race=$(go env CGO_ENABLED | grep -q 1 && command -v "$(go env CC)" >/dev/null && echo -race || true)
+[ -n "$race" ] || echo "no C compiler: WITHOUT the race detector"
+go test $race ./...
+
+step "tests against real parts"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+status=0
+go test -count=1 -v -tags e2e -timeout 45m ./internal/e2e ./cluster | tee "$log" || status=$?
+for part in kube-apiserver calibration chromium; do
+	met=$(grep -c "^MET $part$" "$log" || true)
+	echo "$met tests met $part"
+	if [ "$met" -eq 0 ]; then
+		if [ "$part" = chromium ] && [ -z "${CI:-}" ]; then
+			echo "SKIPPED: the report was not looked at in a browser, since there is no Chromium on the PATH"
+		else
+			echo "no test met $part"
+			status=1
+		fi
+	fi
+done
+passed=$(grep -c '^--- PASS' "$log" || true)
+failed=$(grep -c '^--- FAIL' "$log" || true)
+echo "$passed passed, $failed failed"
+exit "$status"

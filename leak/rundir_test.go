@@ -1,0 +1,203 @@
+package leak
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// names lists a folder, temporary files included.
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return list
+}
+
+func TestWriteFile(t *testing.T) {
+	d := RunDir(t.TempDir())
+	for _, content := range []string{"first", "the second, longer", ""} {
+		if err := d.WriteFile("leaky/round-0/heap.pb.gz", []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(d.Path("leaky", "round-0", "heap.pb.gz"))
+		if string(got) != content || err != nil {
+			t.Errorf("read %q, %v, want %q", got, err, content)
+		}
+	}
+	if got := names(t, d.Path("leaky", "round-0")); len(got) != 1 {
+		t.Errorf("left behind: %q", got)
+	}
+	info, err := os.Stat(d.Path("leaky", "round-0", "heap.pb.gz"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("profiles may hold secrets, and are %v (%v)", info.Mode(), err)
+	}
+}
+
+// A write that fails leaves what was there, no temporary file, and a hint.
+func TestWriteFileFails(t *testing.T) {
+	dir := t.TempDir()
+	d := RunDir(dir)
+	// The target is a folder: the write to the temporary file succeeds, the rename does not.
+	if err := os.MkdirAll(d.Path("run.json", "old"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// The parent is a file: not even the temporary file can be made.
+	if err := d.WriteFile("file", []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	gone := RunDir(filepath.Join(dir, "gone"))
+	for _, c := range []struct {
+		name string
+		err  error
+	}{
+		{"the target is a folder", d.WriteFile("run.json", []byte("new"))},
+		{"the parent is a file", d.WriteFile("file/below", []byte("new"))},
+		{"the run directory was removed", gone.WriteFile("run.json", []byte("new"))},
+		{"so for a record", gone.WriteRecord(&Record{})},
+	} {
+		if c.err == nil || Hint(c.err) == "" {
+			t.Errorf("%s: %v, hint %q", c.name, c.err, Hint(c.err))
+		}
+	}
+	if got := strings.Join(names(t, dir), " "); got != "file run.json" {
+		t.Errorf("in the folder: %s", got)
+	}
+	if old, _ := os.ReadFile(d.Path("file")); string(old) != "old" {
+		t.Errorf("the old content became %q", old)
+	}
+}
+
+func sampleRecord() *Record {
+	creator := Frame{Func: "watch.New", Line: 40}
+	stack := Stack{State: "chan send", Frames: []Frame{{Func: "watch.receive", File: "w.go", Line: 76}}, Creator: &creator}
+	at := time.Date(2026, 3, 1, 12, 0, 0, 5e6, time.UTC)
+	return &Record{
+		Schema: RecordSchema, Scenario: "s", Leakrig: "v1", Started: at,
+		Metrics: map[string]Metric{"goroutine.count": {Name: "count", Unit: "goroutines"}},
+		Plan:    Plan{Variants: []string{"leaky"}, Warmup: 1, Rounds: 5},
+		Variants: []VariantRecord{{
+			Name: "leaky", Stacks: map[string]Stack{stack.ID(): stack},
+			Snapshots: []Snapshot{{
+				Time: at, Settle: SettleResult{Settled: true, Reason: "“quiet”", Seconds: 2, Polls: 10},
+				Samples: []Sample{{
+					Probe: "goroutine", Values: map[string]float64{"count": 8},
+					Groups: map[string][]Group{"dump": {{Stack: stack.ID(), Count: 8}}}, Files: []string{"leaky/round-0/goroutine.pb.gz"},
+				}},
+			}},
+		}},
+	}
+}
+
+func TestRecordRoundTrip(t *testing.T) {
+	d, want := RunDir(t.TempDir()), sampleRecord()
+	if err := d.WriteRecord(want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.ReadRecord()
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("read back %+v, %v", got, err)
+	}
+	v := got.Variant("leaky")
+	if v == nil || got.Variant("fixed") != nil {
+		t.Fatalf("variants leaky %v, fixed %v", v, got.Variant("fixed"))
+	}
+	if v.Final() != &v.Snapshots[0] || v.Final().Sample("goroutine") == nil || v.Final().Sample("heap") != nil {
+		t.Error("the samples are not found")
+	}
+	if (&VariantRecord{}).Final() != nil {
+		t.Error("a variant without snapshots has a final one")
+	}
+}
+
+// A record that was cut anywhere is an error with a hint; only the newline at its end may be missing.
+func TestReadRecordTruncated(t *testing.T) {
+	d := RunDir(t.TempDir())
+	if err := d.WriteRecord(sampleRecord()); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(d.Path(RecordFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range len(bytes.TrimSpace(whole)) {
+		if err := os.WriteFile(d.Path(RecordFile), whole[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := d.ReadRecord(); err == nil || r != nil || Hint(err) == "" {
+			t.Fatalf("cut after %d of %d bytes: %v, %v", n, len(whole), r, err)
+		}
+	}
+}
+
+func TestReadRecordRefuses(t *testing.T) {
+	for _, c := range []struct{ name, content, want string }{
+		{"garbage", "\x00\xff{", "read run.json: invalid character"},
+		{"another type", `{"schema":1,"variants":{}}`, "cannot unmarshal object"},
+		{"more behind it", `{"schema":1}{"schema":1}`, "after top-level value"},
+		{"nothing in it", `{}`, "no schema version"},
+		{"null", `null`, "no schema version"},
+		{"negative", `{"schema":-1}`, "no schema version"},
+		{"a newer schema", fmt.Sprintf(`{"schema":%d}`, RecordSchema+1), "written with schema 2, this build reads up to 1"},
+	} {
+		d := RunDir(t.TempDir())
+		if err := d.WriteFile(RecordFile, []byte(c.content)); err != nil {
+			t.Fatal(err)
+		}
+		r, err := d.ReadRecord()
+		if err == nil || r != nil || !strings.Contains(err.Error(), c.want) || Hint(err) == "" {
+			t.Errorf("%s: %v, %v (hint %q)", c.name, r, err, Hint(err))
+		}
+	}
+	for name, read := range map[string]func(RunDir) error{
+		"record":  func(d RunDir) error { _, err := d.ReadRecord(); return err },
+		"verdict": func(d RunDir) error { _, err := d.ReadVerdict(); return err },
+	} {
+		// Not a run directory, or none at all.
+		for _, d := range []RunDir{RunDir(t.TempDir()), RunDir(filepath.Join(t.TempDir(), "none"))} {
+			if err := read(d); !errors.Is(err, os.ErrNotExist) || !strings.Contains(Hint(err), "leakrig run") {
+				t.Errorf("%s: %v (hint %q)", name, err, Hint(err))
+			}
+		}
+	}
+}
+
+func TestHint(t *testing.T) {
+	plain := errors.New("broken")
+	inner := WithHint(plain, "mend %s", "it")
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{plain, ""},
+		{inner, "mend it"},
+		{fmt.Errorf("round 3: %w", inner), "mend it"},                // through a wrap
+		{errors.Join(plain, inner), "mend it"},                       // among others
+		{WithHint(fmt.Errorf("round 3: %w", inner), "stop"), "stop"}, // the outermost wins
+		{&DiskError{inner}, "mend it"},
+		{&UsageError{inner}, "mend it"},
+	} {
+		if got := Hint(c.err); got != c.want {
+			t.Errorf("hint of %v is %q, want %q", c.err, got, c.want)
+		}
+	}
+	if WithHint(nil, "x") != nil {
+		t.Error("a hint made an error of nothing")
+	}
+	if inner.Error() != "broken" || !errors.Is(inner, plain) {
+		t.Errorf("the hint changed the error: %v", inner)
+	}
+}
