@@ -157,8 +157,15 @@ func parsePosition(line string) (file string, number int) {
 }
 
 // normalName undoes the linker's escape of dots in the last element of an import path
-// ("gopkg.in/inf%2ev0.(*Dec)").
-func normalName(name string) string { return strings.ReplaceAll(name, "%2e", ".") }
+// ("gopkg.in/inf%2ev0.(*Dec)"), and elides type arguments as a dump does, where a profile writes them
+// out ("Map[go.shape.string]").
+func normalName(name string) string {
+	name = strings.ReplaceAll(name, "%2e", ".")
+	if i, j := strings.IndexByte(name, '['), strings.LastIndexByte(name, ']'); i >= 0 && i < j {
+		name = name[:i] + "[...]" + name[j+1:]
+	}
+	return name
+}
 
 // servesProfile tells the goroutine that serves the rig's own request: the only one left out. It is the
 // one at work in runtime/pprof; one that runs inside pprof.Do, or hangs while it writes a profile, is the

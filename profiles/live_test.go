@@ -24,7 +24,8 @@ func plants(t *testing.T) map[string]int64 {
 		unread  = make(chan int)
 		end     = make(chan struct{})
 		locked  sync.Mutex
-		rw      sync.RWMutex
+		written sync.RWMutex
+		read    sync.RWMutex
 		waiters sync.WaitGroup
 		signal  = sync.NewCond(&sync.Mutex{})
 		ended   = false
@@ -36,7 +37,8 @@ func plants(t *testing.T) map[string]int64 {
 		t.Fatal(err)
 	}
 	locked.Lock()
-	rw.Lock()
+	written.Lock()
+	read.RLock()
 	waiters.Add(1)
 	park := func(n int, state string, f func()) {
 		planted[state] += int64(n)
@@ -53,9 +55,9 @@ func plants(t *testing.T) map[string]int64 {
 		}
 	})
 	park(5, "sync.Mutex.Lock", func() { locked.Lock(); defer locked.Unlock() })
-	park(6, "sync.RWMutex.RLock", func() { rw.RLock(); defer rw.RUnlock() })
-	park(1, "sync.RWMutex.Lock", func() { rw.Lock(); defer rw.Unlock() })
-	park(2, "sync.WaitGroup.Wait", waiters.Wait)
+	park(6, "sync.RWMutex.RLock", func() { written.RLock(); defer written.RUnlock() })
+	park(1, "sync.RWMutex.Lock", func() { read.Lock(); defer read.Unlock() })
+	park(2, "sync.WaitGroup.Wait", func() { waiters.Wait() })
 	park(3, "sync.Cond.Wait", func() {
 		signal.L.Lock()
 		defer signal.L.Unlock()
@@ -73,9 +75,11 @@ func plants(t *testing.T) map[string]int64 {
 	planted["select (no cases)"]++
 	t.Cleanup(func() {
 		close(end)
-		close(unread)
+		<-unread
+		<-unread
 		locked.Unlock()
-		rw.Unlock()
+		written.Unlock()
+		read.RUnlock()
 		waiters.Done()
 		signal.L.Lock()
 		ended = true
@@ -88,10 +92,7 @@ func plants(t *testing.T) map[string]int64 {
 	return planted
 }
 
-func plantSend(c chan int) {
-	defer func() { _ = recover() }() // the test closes the channel
-	c <- 1
-}
+func plantSend(c chan<- int) { c <- 1 }
 
 func plantGeneric[T any](c <-chan T) { <-c }
 

@@ -89,7 +89,9 @@ func (v view) pprof(x variant, probe string) (string, bool) {
 	} else {
 		words = append(words, "-top")
 	}
-	words = append(words, "-diff_base", v.file(base), v.file(last))
+	// Not -diff_base: it labels the base's samples, and -traces then lists them apart instead of
+	// subtracting them.
+	words = append(words, "-base", v.file(base), v.file(last))
 	return strings.Join(words, " "), true
 }
 

@@ -86,7 +86,7 @@ func TestTextWidth(t *testing.T) {
 				t.Errorf("%d columns: %s", utf8.RuneCountInString(line), line)
 			}
 		}
-		const last = `  go tool pprof -traces -focus='StreamWatcher..receive' -diff_base runs/watch-then-delete/20261120T140312Z/leaky/round-0/goroutine.pb.gz runs/watch-then-delete/20261120T140312Z/leaky/round-7/goroutine.pb.gz` + "\n"
+		const last = `  go tool pprof -traces -focus='StreamWatcher..receive' -base runs/watch-then-delete/20261120T140312Z/leaky/round-0/goroutine.pb.gz runs/watch-then-delete/20261120T140312Z/leaky/round-7/goroutine.pb.gz` + "\n"
 		if !strings.HasSuffix(out, last) {
 			t.Errorf("the last line is not the one to paste:\n%s", out)
 		}
