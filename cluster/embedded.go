@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/leakrig/leakrig/cluster/upstream"
 	"github.com/leakrig/leakrig/leak"
 )
 
@@ -77,12 +78,12 @@ func (e *Embedded) binaries(ctx context.Context, o leak.BootOptions) (assets, er
 		}
 		o.Progress.Log("%s holds kube-apiserver %s, the scenario asks for %s: not used", assetsVariable, orUnknown(version), o.Spec.Kubernetes)
 	}
-	u := upstream{cache: e.Cache, progress: o.Progress}
-	apiserver, err := u.build(ctx, kubernetesModule(o.Spec.Kubernetes), "k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver")
+	b := upstream.Builder{Cache: e.Cache, Progress: o.Progress}
+	apiserver, err := b.Build(ctx, upstream.Kubernetes(o.Spec.Kubernetes), "k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver")
 	if err != nil {
 		return assets{}, err
 	}
-	etcd, err := u.build(ctx, etcdModule, "go.etcd.io/etcd/server/v3", "etcd")
+	etcd, err := b.Build(ctx, upstream.Etcd, "go.etcd.io/etcd/server/v3", "etcd")
 	return assets{apiserver, etcd}, err
 }
 

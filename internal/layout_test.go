@@ -18,6 +18,7 @@ const module = "github.com/leakrig/leakrig"
 var rows = [][]string{
 	{"cmd/leakrig"},
 	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports"},
+	{"cluster/upstream"},
 	{"leak"},
 }
 
@@ -28,7 +29,7 @@ var guests = map[string]string{
 	"github.com/spf13/cobra":      "cmd/leakrig",
 	"k8s.io/":                     "cluster",
 	"sigs.k8s.io/":                "cluster",
-	"golang.org/x/mod":            "cluster",
+	"golang.org/x/mod":            "cluster/upstream",
 	"golang.org/x/term":           "cmd/leakrig",
 	"github.com/go-logr/logr":     "cluster",
 	"github.com/chromedp":         "internal/e2e",

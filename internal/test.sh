@@ -19,7 +19,7 @@ step "tests against real parts"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
-go test -count=1 -v -tags e2e -timeout 45m ./internal/e2e ./cluster | tee "$log" || status=$?
+go test -count=1 -v -tags e2e -timeout 45m ./internal/e2e ./cluster/... | tee "$log" || status=$?
 for part in kube-apiserver calibration chromium; do
 	met=$(grep -c "^MET $part$" "$log" || true)
 	echo "$met tests met $part"

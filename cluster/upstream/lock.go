@@ -1,4 +1,4 @@
-package cluster
+package upstream
 
 import (
 	"context"
@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// lock takes an exclusive lock on a file; the kernel lets it go when the process ends. waiting is
+// Lock takes an exclusive lock on a file; the kernel lets it go when the process ends. waiting is
 // called once if another process holds it.
-func lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
+func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err

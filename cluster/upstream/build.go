@@ -1,4 +1,6 @@
-package cluster
+// Package upstream builds commands of upstream Go modules at pinned versions, once, into a cache: the
+// control plane of the embedded provider and everything on a node image.
+package upstream
 
 import (
 	"bufio"
@@ -28,12 +30,12 @@ import (
 // pins are go.mod and go.sum files under other names, since the contents of a nested module cannot be
 // embedded. A binary that was installed without its source can build a control plane, too.
 //
-//go:embed upstream/*.mod upstream/*.sum
+//go:embed pins/*.mod pins/*.sum
 var pins embed.FS
 
-// upstreamModule is a set of upstream commands that are built with one go.mod.
-type upstreamModule struct {
-	// name and version name the pin: upstream/<name>-<version>.mod.
+// Module is a set of upstream commands that are built with one go.mod.
+type Module struct {
+	// name and version name the pin: pins/<name>-<version>.mod.
 	name, version string
 	// generate makes a go.mod where there is no pin; nil when there always is one.
 	generate func(ctx context.Context, version string) ([]byte, error)
@@ -41,11 +43,12 @@ type upstreamModule struct {
 	stamp []string
 }
 
-// etcdModule is the etcd that Kubernetes v1.34 names; older API servers accept it as well.
-var etcdModule = upstreamModule{name: "etcd", version: "v3.6.5"}
+// Etcd is the etcd that Kubernetes v1.34 names; older API servers accept it as well.
+var Etcd = Module{name: "etcd", version: "v3.6.5"}
 
-func kubernetesModule(version string) upstreamModule {
-	m := upstreamModule{name: "kubernetes", version: version, generate: kubernetesMod}
+// Kubernetes is the set of all Kubernetes commands at a released version.
+func Kubernetes(version string) Module {
+	m := Module{name: "kubernetes", version: version, generate: kubernetesMod}
 	major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(version), "v"), ".")
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
 		m.stamp = append(m.stamp,
@@ -54,20 +57,21 @@ func kubernetesModule(version string) upstreamModule {
 	return m
 }
 
-// upstream builds commands of upstream modules into a cache.
-type upstream struct {
-	cache    string
-	progress leak.Progress
+// Builder builds commands of upstream modules.
+type Builder struct {
+	// Cache is the folder for what was built.
+	Cache    string
+	Progress leak.Progress
 }
 
-// build returns the path of a command of m, building it where the cache does not have it. Concurrent
+// Build returns the path of a command of m, building it where the cache does not have it. Concurrent
 // builders wait for each other.
-func (u upstream) build(ctx context.Context, m upstreamModule, pkg, command string) (string, error) {
+func (b Builder) Build(ctx context.Context, m Module, pkg, command string) (string, error) {
 	mod, sum, err := m.files(ctx)
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(u.cache, "upstream", m.name+"-"+m.version+"-"+runtime.GOOS+"-"+runtime.GOARCH+"-"+fingerprint(mod, sum, m.stamp))
+	dir := filepath.Join(b.Cache, "upstream", m.name+"-"+m.version+"-"+runtime.GOOS+"-"+runtime.GOARCH+"-"+fingerprint(mod, sum, m.stamp))
 	binary := filepath.Join(dir, command)
 	if _, err := os.Stat(binary); err == nil {
 		return binary, nil
@@ -75,8 +79,8 @@ func (u upstream) build(ctx context.Context, m upstreamModule, pkg, command stri
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", cacheHint(err)
 	}
-	unlock, err := lock(ctx, filepath.Join(dir, ".lock"), func() {
-		u.progress.Log("waiting for another leakrig that is building %s %s", command, m.version)
+	unlock, err := Lock(ctx, filepath.Join(dir, ".lock"), func() {
+		b.Progress.Log("waiting for another leakrig that is building %s %s", command, m.version)
 	})
 	if err != nil {
 		return "", err
@@ -86,11 +90,11 @@ func (u upstream) build(ctx context.Context, m upstreamModule, pkg, command stri
 		return binary, nil
 	}
 	start := time.Now()
-	u.progress.Log("building %s %s from upstream modules, once: this takes some minutes", command, m.version)
-	if err := u.compile(ctx, m, dir, mod, sum, pkg, command); err != nil {
+	b.Progress.Log("building %s %s from upstream modules, once: this takes some minutes", command, m.version)
+	if err := b.compile(ctx, m, dir, mod, sum, pkg, command); err != nil {
 		return "", fmt.Errorf("build %s %s: %w", command, m.version, err)
 	}
-	u.progress.Log("built %s %s in %s", command, m.version, time.Since(start).Round(time.Second))
+	b.Progress.Log("built %s %s in %s", command, m.version, time.Since(start).Round(time.Second))
 	return binary, nil
 }
 
@@ -108,7 +112,7 @@ func fingerprint(mod, sum []byte, stamp []string) string {
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
-func (u upstream) compile(ctx context.Context, m upstreamModule, dir string, mod, sum []byte, pkg, command string) error {
+func (b Builder) compile(ctx context.Context, m Module, dir string, mod, sum []byte, pkg, command string) error {
 	if err := errors.Join(
 		os.WriteFile(filepath.Join(dir, "go.mod"), mod, 0o600),
 		os.WriteFile(filepath.Join(dir, "go.sum"), sum, 0o600)); err != nil {
@@ -119,16 +123,16 @@ func (u upstream) compile(ctx context.Context, m upstreamModule, dir string, mod
 		mode = "-mod=mod" // generated: go.sum is written as the checksum database confirms it
 	}
 	packages := 0
-	err := u.golang(ctx, dir, command+" "+m.version, func(string) { packages++ }, "list", mode, "-deps", pkg)
+	err := b.golang(ctx, dir, command+" "+m.version, func(string) { packages++ }, "list", mode, "-deps", pkg)
 	if err != nil {
 		return err
 	}
 	tmp := filepath.Join(dir, command+".tmp")
 	defer os.Remove(tmp)
 	compiled := 0
-	err = u.golang(ctx, dir, command+" "+m.version, func(string) {
+	err = b.golang(ctx, dir, command+" "+m.version, func(string) {
 		compiled++
-		u.progress.Status("building %s %s: %d of at most %d packages compiled", command, m.version, compiled, packages)
+		b.Progress.Status("building %s %s: %d of at most %d packages compiled", command, m.version, compiled, packages)
 	}, "build", mode, "-v", "-trimpath", "-buildvcs=false", "-ldflags", strings.Join(append([]string{"-s", "-w"}, m.stamp...), " "), "-o", tmp, pkg)
 	if err != nil {
 		return err
@@ -138,7 +142,7 @@ func (u upstream) compile(ctx context.Context, m upstreamModule, dir string, mod
 
 // golang runs the go command in dir and hands it each line that names a package. Downloads become
 // progress; whatever else it says is kept for the error.
-func (u upstream) golang(ctx context.Context, dir, what string, line func(string), args ...string) error {
+func (b Builder) golang(ctx context.Context, dir, what string, line func(string), args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0")
@@ -155,7 +159,7 @@ func (u upstream) golang(ctx context.Context, dir, what string, line func(string
 			switch {
 			case strings.HasPrefix(text, "go: downloading "):
 				downloads++
-				u.progress.Status("building %s: %d modules downloaded", what, downloads)
+				b.Progress.Status("building %s: %d modules downloaded", what, downloads)
 			case strings.ContainsAny(text, " :"):
 				said = append(said, text)
 			default:
@@ -171,7 +175,7 @@ func (u upstream) golang(ctx context.Context, dir, what string, line func(string
 		return context.Cause(ctx)
 	}
 	if errors.Is(err, exec.ErrNotFound) {
-		return leak.WithHint(errors.New("the go command is not on the PATH"), "install Go, or point %s at ready-made binaries", assetsVariable)
+		return leak.WithHint(errors.New("the go command is not on the PATH"), "install Go: upstream commands are built from source")
 	}
 	if err != nil {
 		return leak.WithHint(fmt.Errorf("go %s: %w\n%s", args[0], err, strings.Join(said[max(0, len(said)-15):], "\n")),
@@ -181,8 +185,8 @@ func (u upstream) golang(ctx context.Context, dir, what string, line func(string
 }
 
 // files returns the pinned go.mod and go.sum, or a generated go.mod without a go.sum.
-func (m upstreamModule) files(ctx context.Context) (mod, sum []byte, err error) {
-	base := "upstream/" + m.name + "-" + m.version
+func (m Module) files(ctx context.Context) (mod, sum []byte, err error) {
+	base := "pins/" + m.name + "-" + m.version
 	if mod, err = pins.ReadFile(base + ".mod"); err == nil {
 		sum, err = pins.ReadFile(base + ".sum")
 		return mod, sum, err

@@ -1,4 +1,4 @@
-package cluster
+package upstream
 
 import (
 	"context"
@@ -11,14 +11,9 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-type testProgress struct{ t *testing.T }
-
-func (p testProgress) Log(format string, args ...any) { p.t.Logf(format, args...) }
-func (p testProgress) Status(string, ...any)          {}
-
 // Every pin names the version that its file name promises, and has its sums.
 func TestPins(t *testing.T) {
-	files, err := pins.ReadDir("upstream")
+	files, err := pins.ReadDir("pins")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +26,7 @@ func TestPins(t *testing.T) {
 		}
 		checked++
 		name, version, _ := strings.Cut(base, "-")
-		mod, err := pins.ReadFile("upstream/" + f.Name())
+		mod, err := pins.ReadFile("pins/" + f.Name())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +41,7 @@ func TestPins(t *testing.T) {
 		if !found {
 			t.Errorf("%s does not require %s %s", f.Name(), main[name], version)
 		}
-		if sum, err := pins.ReadFile("upstream/" + base + ".sum"); err != nil || !strings.Contains(string(sum), main[name]+" "+version+" h1:") {
+		if sum, err := pins.ReadFile("pins/" + base + ".sum"); err != nil || !strings.Contains(string(sum), main[name]+" "+version+" h1:") {
 			t.Errorf("%s has no sum for %s %s: %v", base, main[name], version, err)
 		}
 	}
@@ -76,21 +71,21 @@ func TestFingerprint(t *testing.T) {
 // The second builder waits, is told so, and gives up with its context.
 func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	unlock, err := lock(context.Background(), path, func() { t.Error("waited for nobody") })
+	unlock, err := Lock(context.Background(), path, func() { t.Error("waited for nobody") })
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 50*time.Millisecond, errors.New("interrupted"))
 	defer cancel()
 	waited := 0
-	if _, err := lock(ctx, path, func() { waited++ }); err == nil || err.Error() != "interrupted" || waited != 1 {
+	if _, err := Lock(ctx, path, func() { waited++ }); err == nil || err.Error() != "interrupted" || waited != 1 {
 		t.Errorf("%v, told %d times", err, waited)
 	}
 	go func() {
 		time.Sleep(20 * time.Millisecond)
 		unlock()
 	}()
-	again, err := lock(context.Background(), path, func() {})
+	again, err := Lock(context.Background(), path, func() {})
 	if err != nil {
 		t.Fatal(err)
 	}

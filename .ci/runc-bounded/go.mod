@@ -1,0 +1,3 @@
+module leakrig.dev/ci/runc-bounded
+
+go 1.26.0
