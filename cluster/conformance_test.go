@@ -19,9 +19,6 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// defaultVersion is what the scenarios of the library ask for.
-const defaultVersion = "v1.34.4"
-
 func TestEmbedded(t *testing.T) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -35,8 +32,8 @@ func conform(t *testing.T, p leak.Provider) {
 	ctx := context.Background()
 	boot := func(t *testing.T, ctx context.Context) (leak.Cluster, leak.BootOptions, error) {
 		o := leak.BootOptions{
-			Spec:    leak.ClusterSpec{Kubernetes: defaultVersion},
-			Scratch: t.TempDir(), Logs: t.TempDir(), Progress: testProgress{t},
+			Spec: leak.ClusterSpec{Kubernetes: DefaultVersion},
+			Run:  "conformance", Scratch: t.TempDir(), Logs: t.TempDir(), Progress: testProgress{t},
 		}
 		c, err := p.Boot(ctx, o)
 		return c, o, err
@@ -53,7 +50,7 @@ func conform(t *testing.T, p leak.Provider) {
 				c.Close(ctx)
 			}
 		}()
-		if got := c.Info().Kubernetes; got != defaultVersion {
+		if got := c.Info().Kubernetes; got != DefaultVersion {
 			t.Errorf("the API server says it is %s", got)
 		}
 		info, err := os.Stat(c.Kubeconfig())
@@ -96,7 +93,7 @@ func conform(t *testing.T, p leak.Provider) {
 			t.Fatal(err)
 		}
 		c, err := p.Boot(ctx, leak.BootOptions{
-			Spec: leak.ClusterSpec{Kubernetes: defaultVersion}, Scratch: file, Logs: t.TempDir(), Progress: testProgress{t},
+			Spec: leak.ClusterSpec{Kubernetes: DefaultVersion}, Scratch: file, Logs: t.TempDir(), Progress: testProgress{t},
 		})
 		if err == nil {
 			c.Close(ctx)
@@ -149,7 +146,7 @@ func TestKubebuilderAssets(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := &Embedded{Cache: filepath.Join(cache, "leakrig")}
-	o := leak.BootOptions{Spec: leak.ClusterSpec{Kubernetes: defaultVersion}, Progress: testProgress{t}}
+	o := leak.BootOptions{Spec: leak.ClusterSpec{Kubernetes: DefaultVersion}, Progress: testProgress{t}}
 	built, err := e.binaries(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)

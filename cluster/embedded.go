@@ -11,10 +11,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -23,19 +19,19 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// namespace is where subjects of an embedded control plane make their objects.
-const namespace = "leakrig"
+// DefaultVersion is the version of Kubernetes that is booted where a scenario names none.
+const DefaultVersion = "v1.34.4"
 
 // assetsVariable names a folder with kube-apiserver and etcd, as everywhere else where envtest is used.
 const assetsVariable = "KUBEBUILDER_ASSETS"
 
-func embeddedKind(cache string) leak.Kind[leak.Provider] {
+func embeddedKind(o Options) leak.Kind[leak.Provider] {
 	return leak.Kind[leak.Provider]{
 		Name: "embedded",
 		Doc: "A real etcd and a real kube-apiserver as processes of this machine. " +
 			"They are built once from the upstream Go modules, or taken from " + assetsVariable + " where the version is the right one. " +
 			"There is no kubelet and no controller-manager: pods stay pending, Deployments do nothing, namespaces never finish deleting.",
-		New: func() leak.Provider { return &Embedded{Cache: cache} },
+		New: func() leak.Provider { return &Embedded{Cache: o.Cache} },
 	}
 }
 
@@ -47,22 +43,28 @@ type Embedded struct {
 
 // Boot starts etcd and kube-apiserver on loopback ports.
 func (e *Embedded) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, error) {
+	if o.Spec.Nodes > 1 {
+		return nil, leak.WithHint(fmt.Errorf("%d nodes: the embedded control plane has none", o.Spec.Nodes), "use --cluster kind")
+	}
+	if o.Spec.Kubernetes == "" {
+		o.Spec.Kubernetes = DefaultVersion
+	}
 	bin, err := e.binaries(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	start := time.Now()
-	plane := &plane{logs: o.Logs}
+	p := &plane{}
 	// envtest takes no context. Its start is bounded, so an interrupt waits for it and then stops what
 	// it started.
-	if err := plane.start(bin, o); err != nil {
-		return nil, errors.Join(err, plane.Close(ctx))
+	if err := p.start(bin, o); err != nil {
+		return nil, errors.Join(err, p.Close(ctx))
 	}
-	if err := plane.prepare(ctx, o.Scratch); err != nil {
-		return nil, errors.Join(err, plane.Close(ctx))
+	if err := p.prepare(ctx, o); err != nil {
+		return nil, errors.Join(err, p.Close(ctx))
 	}
-	plane.info.BootTime = time.Since(start).Seconds()
-	return plane, nil
+	p.info.BootTime = time.Since(start).Seconds()
+	return p, nil
 }
 
 // assets are the paths of the two binaries.
@@ -101,13 +103,10 @@ func orUnknown(version string) string {
 
 // plane is a running control plane.
 type plane struct {
-	env        envtest.Environment
-	config     *rest.Config
-	client     kubernetes.Interface
-	kubeconfig string
-	info       leak.ClusterInfo
-	logs       string
-	files      []*os.File
+	*connection
+	env   envtest.Environment
+	info  leak.ClusterInfo
+	files []*os.File
 }
 
 func (p *plane) start(bin assets, o leak.BootOptions) error {
@@ -118,11 +117,11 @@ func (p *plane) start(bin assets, o leak.BootOptions) error {
 		ControlPlaneStartTimeout: time.Minute,
 		ControlPlaneStopTimeout:  20 * time.Second,
 	}
-	apiLog, err := p.logFile("kube-apiserver.log")
+	apiLog, err := p.logFile(o.Logs, "kube-apiserver.log")
 	if err != nil {
 		return err
 	}
-	etcdLog, err := p.logFile("etcd.log")
+	etcdLog, err := p.logFile(o.Logs, "etcd.log")
 	if err != nil {
 		return err
 	}
@@ -133,54 +132,34 @@ func (p *plane) start(bin assets, o leak.BootOptions) error {
 	api := p.env.ControlPlane.GetAPIServer()
 	api.Path, api.CertDir, api.Out, api.Err = bin.apiserver, apiDir, apiLog, apiLog
 	p.env.ControlPlane.Etcd = &envtest.Etcd{Path: bin.etcd, DataDir: etcdDir, Out: etcdLog, Err: etcdLog}
-	if p.config, err = p.env.Start(); err != nil {
-		return leak.WithHint(fmt.Errorf("start the control plane: %w", err), "see the logs in %s", p.logs)
+	if _, err := p.env.Start(); err != nil {
+		return leak.WithHint(fmt.Errorf("start the control plane: %w", err), "see the logs in %s", o.Logs)
 	}
-	p.client, err = kubernetes.NewForConfig(p.config)
-	return err
+	return nil
 }
 
-func (p *plane) logFile(name string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(p.logs, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+func (p *plane) logFile(dir, name string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err == nil {
 		p.files = append(p.files, f)
 	}
 	return f, err
 }
 
-// prepare makes the namespace and the kubeconfig that subjects get, and asks for the version.
-func (p *plane) prepare(ctx context.Context, scratch string) error {
-	version, err := p.client.Discovery().ServerVersion()
-	if err != nil {
-		return fmt.Errorf("ask the API server for its version: %w", err)
-	}
-	p.info = leak.ClusterInfo{Provider: "embedded", Kubernetes: version.GitVersion}
-	_, err = p.client.CoreV1().Namespaces().Create(ctx,
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("create namespace %s: %w", namespace, err)
-	}
+func (p *plane) prepare(ctx context.Context, o leak.BootOptions) error {
 	config, err := clientcmd.Load(p.env.KubeConfig)
 	if err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
-	config.Contexts[config.CurrentContext].Namespace = namespace
-	p.kubeconfig = filepath.Join(scratch, "kubeconfig")
-	return clientcmd.WriteToFile(*config, p.kubeconfig) // mode 0600
+	if p.connection, err = connect(ctx, config, o); err != nil {
+		return err
+	}
+	version, err := p.version()
+	p.info = leak.ClusterInfo{Provider: "embedded", Kubernetes: version}
+	return err
 }
 
 func (p *plane) Info() leak.ClusterInfo { return p.info }
-
-func (p *plane) Kubeconfig() string { return p.kubeconfig }
-
-func (p *plane) Check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	if _, err := p.client.CoreV1().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
-		return leak.WithHint(fmt.Errorf("the API server no longer answers: %w", err), "see the logs in %s", p.logs)
-	}
-	return nil
-}
 
 // Close stops the API server, then etcd. It is bounded by envtest's own timeouts.
 func (p *plane) Close(context.Context) error {

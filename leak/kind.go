@@ -142,9 +142,23 @@ type Provider interface {
 	Boot(ctx context.Context, o BootOptions) (Cluster, error)
 }
 
+// Preflighter is an optional extra of a provider: it tells, before anything is booted, why a boot
+// could not succeed on this machine. It may fetch what the boot needs.
+type Preflighter interface {
+	Preflight(ctx context.Context, o BootOptions) error
+}
+
+// LogSaver is an optional extra of a cluster: it collects the logs of its components into
+// BootOptions.Logs, for a run that went wrong.
+type LogSaver interface {
+	SaveLogs(ctx context.Context) error
+}
+
 // BootOptions is what a provider needs to boot a cluster.
 type BootOptions struct {
 	Spec ClusterSpec
+	// Run names this run, in the form of a DNS label.
+	Run string
 	// Scratch is a private folder that exists and outlives the cluster.
 	Scratch string
 	// Logs is a folder that exists, for the logs of the cluster's own components.
@@ -168,9 +182,14 @@ type Cluster interface {
 type Launcher interface {
 	// Build makes the variant's binary, where there is something to build.
 	Build(ctx context.Context, v Variant) error
-	// Start starts the variant, which was built, and returns when it is ready. The subject gets
-	// kubeconfig ("" for no cluster) and writes its output to the file log.
-	Start(ctx context.Context, v Variant, kubeconfig, log string) (Subject, error)
+	// Start starts the variant, which was built, and returns when it is ready. c is nil where the
+	// scenario has no cluster; the subject's output goes to the file log.
+	Start(ctx context.Context, v Variant, c Cluster, log string) (Subject, error)
+}
+
+// PodRunner is an optional extra of a cluster that can run a subject as a pod.
+type PodRunner interface {
+	RunPod(ctx context.Context, l Launch) (Subject, error)
 }
 
 // Subject is a running program under observation.

@@ -51,6 +51,11 @@ type ClusterInfo struct {
 	// Kubernetes is the version that the API server itself reported.
 	Kubernetes string  `json:"kubernetes"`
 	BootTime   float64 `json:"bootSeconds"`
+	// Nodes is 0 where they are not the rig's.
+	Nodes     int    `json:"nodes,omitempty"`
+	NodeImage string `json:"nodeImage,omitempty"`
+	// Reused is set for a cluster that an earlier run had kept.
+	Reused bool `json:"reused,omitempty"`
 }
 
 // Failure is an error of the measurement, kept in the record.

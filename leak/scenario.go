@@ -46,7 +46,8 @@ type Block[T any] struct {
 // ClusterSpec is what a scenario asks of a cluster.
 type ClusterSpec struct {
 	Providers  []string `yaml:"providers,omitempty" doc:"the providers that this scenario runs on (default: all that are built in)"`
-	Kubernetes string   `yaml:"kubernetes,omitempty" doc:"version of the control plane (default v1.34.4)"`
+	Kubernetes string   `yaml:"kubernetes,omitempty" doc:"version of the control plane (default: the provider's own choice)"`
+	Nodes      int      `yaml:"nodes,omitempty" doc:"nodes of the cluster, the first of them the control plane (default 1)"`
 }
 
 // SubjectSpec says which program is observed and how it is reached. Exactly one of Build and Command
@@ -60,6 +61,22 @@ type SubjectSpec struct {
 	Pprof        string            `yaml:"pprof,omitempty" doc:"path of net/http/pprof (default /debug/pprof)"`
 	Ready        string            `yaml:"ready,omitempty" doc:"path that answers 200 when the subject can take load (default /healthz)"`
 	ReadyTimeout Duration          `yaml:"readyTimeout,omitempty" doc:"how long the start may take (default 60s)"`
+	Placement    map[string]string `yaml:"placement,omitempty" doc:"process or pod, by provider (default: process)"`
+	Rules        []PolicyRule      `yaml:"rules,omitempty" doc:"what a pod may do in its namespace, as in an RBAC Role; nothing else is allowed"`
+	Limits       map[string]string `yaml:"limits,omitempty" doc:"resource limits of a pod, as Kubernetes writes them (default memory: 1Gi)"`
+}
+
+// Placements of a subject.
+const (
+	PlacementProcess = "process"
+	PlacementPod     = "pod"
+)
+
+// PolicyRule is one rule of an RBAC Role.
+type PolicyRule struct {
+	APIGroups []string `yaml:"apiGroups,omitempty" doc:"API groups (default: the core group)"`
+	Resources []string `yaml:"resources" doc:"resources, as in pods or pods/status"`
+	Verbs     []string `yaml:"verbs" doc:"verbs, as in create or watch"`
 }
 
 // Variant is one way to build or start the subject, and what is expected of it.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -88,7 +89,12 @@ func (r *run) all(ctx context.Context) (err error) {
 		if r.cluster, err = r.Boot(ctx); err != nil {
 			return fmt.Errorf("boot: %w", err)
 		}
-		defer func() { err = errors.Join(err, r.down()) }()
+		defer func() {
+			if err != nil || r.failed() {
+				r.saveLogs(ctx)
+			}
+			err = errors.Join(err, r.down())
+		}()
 		info := r.cluster.Info()
 		r.record.Cluster = &info
 		r.Progress.Log("%s control plane %s ready in %.1fs", info.Provider, info.Kubernetes, info.BootTime)
@@ -97,6 +103,9 @@ func (r *run) all(ctx context.Context) (err error) {
 		record := &r.record.Variants[i]
 		if record.Failure != nil {
 			continue
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
 		}
 		if err := r.variant(ctx, v, record); err != nil {
 			if ctx.Err() != nil {
@@ -143,6 +152,22 @@ func (r *run) runnable() bool {
 		}
 	}
 	return false
+}
+
+func (r *run) failed() bool {
+	return slices.ContainsFunc(r.record.Variants, func(v leak.VariantRecord) bool { return v.Failure != nil })
+}
+
+// saveLogs keeps the cluster's logs of a run that went wrong.
+func (r *run) saveLogs(ctx context.Context) {
+	saver, ok := r.cluster.(leak.LogSaver)
+	if !ok || ctx.Err() != nil {
+		return
+	}
+	r.Progress.Status("collecting the cluster's logs")
+	if err := saver.SaveLogs(ctx); err != nil {
+		r.record.Warnings = append(r.record.Warnings, fmt.Sprintf("collect the cluster's logs: %v", err))
+	}
 }
 
 func (r *run) down() error {

@@ -29,11 +29,7 @@ func (r *run) variant(ctx context.Context, v leak.Variant, record *leak.VariantR
 	if err := r.Dir.WriteFile(log, nil); err != nil {
 		return &leak.DiskError{Err: err}
 	}
-	kubeconfig := ""
-	if r.cluster != nil {
-		kubeconfig = r.cluster.Kubeconfig()
-	}
-	subject, err := r.Launcher.Start(ctx, v, kubeconfig, r.Dir.Path(log))
+	subject, err := r.Launcher.Start(ctx, v, r.cluster, r.Dir.Path(log))
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
 	}

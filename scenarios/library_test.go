@@ -105,7 +105,9 @@ func TestLoadBuiltIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(src, fakeKinds()); err != nil {
+	kinds := fakeKinds()
+	kinds.Providers = append(kinds.Providers, "existing")
+	if _, err := Load(src, kinds); err != nil {
 		t.Error(err)
 	}
 }

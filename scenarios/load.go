@@ -39,8 +39,8 @@ func Load(src Source, kinds leak.Kinds) (*leak.Scenario, error) {
 func defaults(kinds leak.Kinds) *leak.Scenario {
 	return &leak.Scenario{Spec: leak.Spec{
 		Cluster: &leak.ClusterSpec{
-			Providers:  slices.Clone(kinds.Providers),
-			Kubernetes: "v1.34.4",
+			Providers: slices.Clone(kinds.Providers),
+			Nodes:     1,
 		},
 		Subject: leak.SubjectSpec{
 			Pprof:        "/debug/pprof",

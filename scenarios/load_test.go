@@ -83,7 +83,7 @@ func TestLoadFull(t *testing.T) {
 		Kind:       "Scenario",
 		Metadata:   leak.Metadata{Name: "full", Description: "Everything at once.", Links: []string{"https://example.org/1"}},
 		Spec: leak.Spec{
-			Cluster: &leak.ClusterSpec{Providers: []string{"embedded"}, Kubernetes: "v1.33.0"},
+			Cluster: &leak.ClusterSpec{Providers: []string{"embedded"}, Kubernetes: "v1.33.0", Nodes: 1},
 			Subject: leak.SubjectSpec{
 				Build: "./server", Args: []string{"--verbose"},
 				Env:  map[string]string{"A": "1", "B": "true", "C": "text", "D": ""},
@@ -136,7 +136,7 @@ func TestLoadDefaults(t *testing.T) {
 	}
 
 	s = mustLoad(t, minimal+"  cluster: {}\n  warmup: {}\n")
-	if want := (&leak.ClusterSpec{Providers: []string{"kind", "embedded"}, Kubernetes: "v1.34.4"}); !reflect.DeepEqual(s.Spec.Cluster, want) {
+	if want := (&leak.ClusterSpec{Providers: []string{"kind", "embedded"}, Nodes: 1}); !reflect.DeepEqual(s.Spec.Cluster, want) {
 		t.Errorf("cluster = %+v", s.Spec.Cluster)
 	}
 	if s.Spec.Warmup.Rounds != 1 {

@@ -59,10 +59,14 @@ var (
 	namePattern       = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 	folderPattern     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 	modfilePattern    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*\.mod$`)
+	quantityPattern   = regexp.MustCompile(`^\d+(\.\d+)?(m|k|Ki|M|Mi|G|Gi)?$`)
 	kubernetesPattern = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
 )
 
-const maxName = 63
+const (
+	maxName         = 63
+	maxClusterNodes = 20
+)
 
 // name checks a name that becomes a folder of the run directory.
 func (v *validator) name(path, name string) {
@@ -93,8 +97,11 @@ func (v *validator) cluster() {
 	duplicates(c.Providers, func(i int) {
 		v.add(item(providers, i), "", "%s is listed twice", quote(c.Providers[i]))
 	})
-	if !kubernetesPattern.MatchString(c.Kubernetes) {
+	if v.has(kubernetes) && !kubernetesPattern.MatchString(c.Kubernetes) {
 		v.add(kubernetes, "a full version, for example v1.34.4", "%s is not a version of Kubernetes", quote(c.Kubernetes))
+	}
+	if c.Nodes < 1 || c.Nodes > maxClusterNodes {
+		v.add("spec.cluster.nodes", "", "%d is not between 1 and %d", c.Nodes, maxClusterNodes)
 	}
 }
 
@@ -110,6 +117,38 @@ func (v *validator) subject() {
 		v.add(path+".readyTimeout", "for example 60s", "%v is not positive", s.ReadyTimeout)
 	}
 	v.env(path+".env", s.Env)
+	v.placement(path+".placement", s)
+	for i, rule := range s.Rules {
+		at := item(path+".rules", i)
+		if len(rule.Resources) == 0 && v.has(at) {
+			v.add(at+".resources", "as in [pods, pods/status]", "is missing")
+		}
+		if len(rule.Verbs) == 0 && v.has(at) {
+			v.add(at+".verbs", "as in [create, get, watch]", "is missing")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Limits)) {
+		if at := path + ".limits." + name; !quantityPattern.MatchString(s.Limits[name]) {
+			v.add(at, "as in cpu: 500m or memory: 1Gi", "%s is not a quantity", quote(s.Limits[name]))
+		}
+	}
+}
+
+// placement checks where the subject runs on which provider.
+func (v *validator) placement(path string, s leak.SubjectSpec) {
+	placements := []string{leak.PlacementProcess, leak.PlacementPod}
+	for _, provider := range slices.Sorted(maps.Keys(s.Placement)) {
+		at, where := path+"."+provider, s.Placement[provider]
+		if !slices.Contains(v.kinds.Providers, provider) {
+			v.add(at, choice(provider, "providers", v.kinds.Providers), "no provider is named %s", quote(provider))
+		}
+		switch {
+		case !slices.Contains(placements, where):
+			v.add(at, choice(where, "placements", placements), "no placement is named %s", quote(where))
+		case where == leak.PlacementPod && s.Build == "":
+			v.add(at, "subject.build makes a static binary, which becomes an image", "only what is built from source can run as a pod")
+		}
+	}
 }
 
 // program checks that there is exactly one way to start the subject.

@@ -13,13 +13,15 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Launcher starts the variants of one subject as processes of this machine.
+// Launcher builds and starts the variants of one subject, as processes of this machine or as pods.
 type Launcher struct {
 	Spec    leak.SubjectSpec
 	Builder Builder
 	// Scratch is a private folder for the binaries of this run: those in the cache may be replaced by
 	// another run while this one executes them.
 	Scratch string
+	// Placement is process or pod; "" is process.
+	Placement string
 
 	// binaries are the paths of what Build made, by variant.
 	binaries map[string]string
@@ -58,31 +60,48 @@ func (l *Launcher) lookup() (string, error) {
 	return filepath.Abs(path)
 }
 
-// Start starts the variant at its own port.
-func (l *Launcher) Start(ctx context.Context, v leak.Variant, kubeconfig, log string) (leak.Subject, error) {
+// Start starts the variant at its placement.
+func (l *Launcher) Start(ctx context.Context, v leak.Variant, c leak.Cluster, log string) (leak.Subject, error) {
+	launch, err := l.launch(v, log)
+	if err != nil {
+		return nil, err
+	}
+	if l.Placement == leak.PlacementPod {
+		runner, ok := c.(leak.PodRunner)
+		if !ok {
+			return nil, leak.WithHint(errors.New("pods do not run on this cluster"), "--placement process runs the subject on this machine")
+		}
+		return runner.RunPod(ctx, launch)
+	}
+	kubeconfig := ""
+	if c != nil {
+		kubeconfig = c.Kubeconfig()
+	}
+	return Process{Launch: launch, Kubeconfig: kubeconfig}.Start(ctx)
+}
+
+func (l *Launcher) launch(v leak.Variant, log string) (leak.Launch, error) {
 	program := l.binaries[v.Name]
 	args := slices.Concat(l.Spec.Args, v.Args)
 	if len(l.Spec.Command) > 0 {
 		var err error
 		if program, err = l.lookup(); err != nil {
-			return nil, err
+			return leak.Launch{}, err
 		}
 		args = slices.Concat(l.Spec.Command[1:], args)
 	}
-	env := maps.Clone(l.Spec.Env)
-	if env == nil {
-		env = map[string]string{}
-	}
+	env := map[string]string{}
+	maps.Copy(env, l.Spec.Env)
 	maps.Copy(env, v.Env)
 	info := Info(program)
 	info.Command = append(info.Command, args...)
-	info.Placement = "process"
+	info.Placement = leak.PlacementProcess
 	info.Modfile = v.Modfile
-	return Process{
-		Name: v.Name, Command: append([]string{program}, args...), Env: env, Port: l.Spec.Port,
+	return leak.Launch{
+		Variant: v.Name, Program: program, Args: args, Env: env, Port: l.Spec.Port,
 		Pprof: l.Spec.Pprof, Ready: l.Spec.Ready, ReadyTimeout: l.Spec.ReadyTimeout.D(),
-		Kubeconfig: kubeconfig, Log: log, Info: info,
-	}.Start(ctx)
+		Rules: l.Spec.Rules, Limits: l.Spec.Limits, Log: log, Info: info,
+	}, nil
 }
 
 func linkOrCopy(from, to string) error {

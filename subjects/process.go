@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -25,27 +24,11 @@ import (
 // stopGrace is how long a subject may take to end on SIGTERM.
 const stopGrace = 5 * time.Second
 
-// profileRate is how many bytes are allocated between two heap samples of a subject that the rig
-// starts: an eighth of Go's default, so that a leak of some hundred KiB is attributed.
-const profileRate = 64 << 10
-
-// Process says how to start a program on this machine.
+// Process is a program to start on this machine.
 type Process struct {
-	// Name is the variant's, for messages.
-	Name string
-	// Command is the program and its arguments.
-	Command []string
-	Env     map[string]string
-	// Port is where it shall listen on loopback, 0 for a free one.
-	Port         int
-	Pprof, Ready string
-	ReadyTimeout time.Duration
+	leak.Launch
 	// Kubeconfig is given as KUBECONFIG; "" hides the user's own behind an empty file.
 	Kubeconfig string
-	// Log is the file for its output.
-	Log string
-	// Info is kept for the record.
-	Info leak.SubjectInfo
 }
 
 // Start starts the program in a process group of its own and waits until it is ready.
@@ -59,13 +42,13 @@ func (p Process) Start(ctx context.Context) (leak.Subject, error) {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(p.Command[0], p.Command[1:]...)
+	cmd := exec.Command(p.Program, p.Args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = p.environ(port)
 	cmd.SysProcAttr = ownGroup()
 	r := &running{process: p, cmd: cmd, address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), done: make(chan struct{})}
 	if err := r.start(); err != nil {
-		return nil, leak.WithHint(fmt.Errorf("start %s: %w", filepath.Base(p.Command[0]), err), "is the program there, and may it be run?")
+		return nil, leak.WithHint(fmt.Errorf("start %s: %w", filepath.Base(p.Program), err), "is the program there, and may it be run?")
 	}
 	if err := r.waitReady(ctx); err != nil {
 		return nil, errors.Join(err, r.Stop(context.WithoutCancel(ctx)))
@@ -93,21 +76,14 @@ func (p Process) environ(port int) []string {
 		"KUBECONFIG="+kubeconfig,
 		"PORT="+strconv.Itoa(port),
 		"LEAKRIG_LISTEN="+net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
-		"GODEBUG="+withProfileRate(os.Getenv("GODEBUG")))
+		"GODEBUG="+leak.WithProfileRate(os.Getenv("GODEBUG")))
 	for name, value := range p.Env {
 		if name == "GODEBUG" {
-			value = withProfileRate(value)
+			value = leak.WithProfileRate(value)
 		}
 		env = append(env, name+"="+value)
 	}
 	return env
-}
-
-func withProfileRate(godebug string) string {
-	if strings.Contains(godebug, "memprofilerate=") {
-		return godebug
-	}
-	return strings.TrimPrefix(godebug+",memprofilerate="+strconv.Itoa(profileRate), ",")
 }
 
 // running is a started process.
@@ -170,24 +146,7 @@ func (r *running) Err() error {
 	if r.stopped.Load() {
 		return nil
 	}
-	return leak.WithHint(fmt.Errorf("subject %s died: %s%s", r.process.Name, r.cmd.ProcessState, r.lastWords()), "see %s", r.process.Log)
-}
-
-// lastWords are the last lines of the log, for the error message.
-func (r *running) lastWords() string {
-	f, err := os.Open(r.process.Log)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	if size, err := f.Seek(0, io.SeekEnd); err == nil {
-		_, _ = f.Seek(max(0, size-2048), io.SeekStart)
-	}
-	data, _ := io.ReadAll(io.LimitReader(f, 2048))
-	if last := strings.TrimSpace(lastLines(string(data), 4)); last != "" {
-		return "\nits last words:\n" + last
-	}
-	return ""
+	return leak.WithHint(fmt.Errorf("subject %s died: %s%s", r.process.Variant, r.cmd.ProcessState, leak.LastWords(r.process.Log)), "see %s", r.process.Log)
 }
 
 // waitReady polls until the subject answers 200, dies, or takes too long.
@@ -219,7 +178,7 @@ func (r *running) waitReady(ctx context.Context) error {
 				return context.Cause(ctx)
 			}
 			return leak.WithHint(
-				fmt.Errorf("subject %s did not become ready in %s: GET %s: %s", r.process.Name, r.process.ReadyTimeout, r.process.Ready, last),
+				fmt.Errorf("subject %s did not become ready in %s: GET %s: %s", r.process.Variant, r.process.ReadyTimeout, r.process.Ready, last),
 				"see %s; subject.ready and subject.readyTimeout change what is waited for", r.process.Log)
 		case <-time.After(20 * time.Millisecond):
 		}

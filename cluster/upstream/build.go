@@ -9,10 +9,10 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,15 +22,15 @@ import (
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
-	"golang.org/x/mod/semver"
 
 	"github.com/leakrig/leakrig/leak"
 )
 
 // pins are go.mod and go.sum files under other names, since the contents of a nested module cannot be
-// embedded. A binary that was installed without its source can build a control plane, too.
+// embedded, and the main programs that have no upstream module (<name>-<version>.go.txt). A binary that
+// was installed without its source can build a control plane, too.
 //
-//go:embed pins/*.mod pins/*.sum
+//go:embed pins/*.mod pins/*.sum pins/*.go.txt
 var pins embed.FS
 
 // Module is a set of upstream commands that are built with one go.mod.
@@ -43,20 +43,6 @@ type Module struct {
 	stamp []string
 }
 
-// Etcd is the etcd that Kubernetes v1.34 names; older API servers accept it as well.
-var Etcd = Module{name: "etcd", version: "v3.6.5"}
-
-// Kubernetes is the set of all Kubernetes commands at a released version.
-func Kubernetes(version string) Module {
-	m := Module{name: "kubernetes", version: version, generate: kubernetesMod}
-	major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(version), "v"), ".")
-	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
-		m.stamp = append(m.stamp,
-			"-X", pkg+".gitVersion="+version, "-X", pkg+".gitMajor="+major, "-X", pkg+".gitMinor="+minor, "-X", pkg+".gitTreeState=clean")
-	}
-	return m
-}
-
 // Builder builds commands of upstream modules.
 type Builder struct {
 	// Cache is the folder for what was built.
@@ -67,11 +53,11 @@ type Builder struct {
 // Build returns the path of a command of m, building it where the cache does not have it. Concurrent
 // builders wait for each other.
 func (b Builder) Build(ctx context.Context, m Module, pkg, command string) (string, error) {
-	mod, sum, err := m.files(ctx)
+	p, err := m.pin(ctx)
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(b.Cache, "upstream", m.name+"-"+m.version+"-"+runtime.GOOS+"-"+runtime.GOARCH+"-"+fingerprint(mod, sum, m.stamp))
+	dir := folder(b.Cache, m, p)
 	binary := filepath.Join(dir, command)
 	if _, err := os.Stat(binary); err == nil {
 		return binary, nil
@@ -91,7 +77,7 @@ func (b Builder) Build(ctx context.Context, m Module, pkg, command string) (stri
 	}
 	start := time.Now()
 	b.Progress.Log("building %s %s from upstream modules, once: this takes some minutes", command, m.version)
-	if err := b.compile(ctx, m, dir, mod, sum, pkg, command); err != nil {
+	if err := b.compile(ctx, m, dir, p, pkg, command); err != nil {
 		return "", fmt.Errorf("build %s %s: %w", command, m.version, err)
 	}
 	b.Progress.Log("built %s %s in %s", command, m.version, time.Since(start).Round(time.Second))
@@ -102,24 +88,31 @@ func cacheHint(err error) error {
 	return leak.WithHint(err, "LEAKRIG_CACHE names another folder for what is built once")
 }
 
+// folder is where the cache keeps what was built with these pins.
+func folder(cache string, m Module, p pin) string {
+	return filepath.Join(cache, "upstream", m.name+"-"+m.version+"-"+runtime.GOOS+"-"+runtime.GOARCH+"-"+fingerprint(p, m.stamp))
+}
+
 // fingerprint tells builds of different pins apart.
-func fingerprint(mod, sum []byte, stamp []string) string {
+func fingerprint(p pin, stamp []string) string {
+	parts := [][]byte{p.mod, p.sum, []byte(strings.Join(stamp, " "))}
+	if p.main != nil {
+		parts = append(parts, p.main)
+	}
 	h := sha256.New()
-	for _, part := range [][]byte{mod, sum, []byte(strings.Join(stamp, " "))} {
+	for _, part := range parts {
 		fmt.Fprintf(h, "%d\n", len(part))
 		h.Write(part)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
-func (b Builder) compile(ctx context.Context, m Module, dir string, mod, sum []byte, pkg, command string) error {
-	if err := errors.Join(
-		os.WriteFile(filepath.Join(dir, "go.mod"), mod, 0o600),
-		os.WriteFile(filepath.Join(dir, "go.sum"), sum, 0o600)); err != nil {
+func (b Builder) compile(ctx context.Context, m Module, dir string, p pin, pkg, command string) error {
+	if err := p.write(dir); err != nil {
 		return cacheHint(err)
 	}
 	mode := "-mod=readonly"
-	if sum == nil {
+	if p.sum == nil {
 		mode = "-mod=mod" // generated: go.sum is written as the checksum database confirms it
 	}
 	packages := 0
@@ -184,18 +177,42 @@ func (b Builder) golang(ctx context.Context, dir, what string, line func(string)
 	return nil
 }
 
-// files returns the pinned go.mod and go.sum, or a generated go.mod without a go.sum.
-func (m Module) files(ctx context.Context) (mod, sum []byte, err error) {
+// pin is what the go command builds from; sum is nil where mod was generated, main where upstream has
+// the main package.
+type pin struct{ mod, sum, main []byte }
+
+func (p pin) write(dir string) error {
+	err := errors.Join(
+		os.WriteFile(filepath.Join(dir, "go.mod"), p.mod, 0o600),
+		os.WriteFile(filepath.Join(dir, "go.sum"), p.sum, 0o600))
+	if p.main != nil {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, "main.go"), p.main, 0o600))
+	}
+	return err
+}
+
+// pin returns the embedded pin, or a generated go.mod alone.
+func (m Module) pin(ctx context.Context) (p pin, err error) {
+	p, err = m.pinned()
+	if errors.Is(err, fs.ErrNotExist) && m.generate != nil {
+		p = pin{}
+		p.mod, err = m.generate(ctx, m.version)
+	}
+	return p, err
+}
+
+func (m Module) pinned() (p pin, err error) {
 	base := "pins/" + m.name + "-" + m.version
-	if mod, err = pins.ReadFile(base + ".mod"); err == nil {
-		sum, err = pins.ReadFile(base + ".sum")
-		return mod, sum, err
+	if p.mod, err = pins.ReadFile(base + ".mod"); err != nil {
+		return p, err
 	}
-	if m.generate == nil {
-		return nil, nil, err
+	if p.sum, err = pins.ReadFile(base + ".sum"); err != nil {
+		return p, err
 	}
-	mod, err = m.generate(ctx, m.version)
-	return mod, nil, err
+	if p.main, err = pins.ReadFile(base + ".go.txt"); errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return p, err
 }
 
 // kubernetesMod makes a go.mod for any released version: Kubernetes requires its staging modules at
@@ -237,23 +254,24 @@ func kubernetesMod(ctx context.Context, version string) ([]byte, error) {
 }
 
 func downloadMod(ctx context.Context, m module.Version) (*modfile.File, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", m.String())
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
-	cmd.Dir = os.TempDir()
-	out, err := cmd.Output()
-	var answer struct{ GoMod, Error string }
-	if jsonErr := json.Unmarshal(out, &answer); err == nil {
-		err = jsonErr
-	}
-	if answer.Error != "" {
-		err = errors.New(answer.Error)
-	}
-	if err != nil {
-		return nil, leak.WithHint(fmt.Errorf("find %s: %w", m, err), "is it a released version, and can the Go module proxy be reached?")
-	}
-	data, err := os.ReadFile(answer.GoMod)
+	d, err := download(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	return modfile.Parse(answer.GoMod, bytes.TrimSpace(data), nil)
+	data, err := os.ReadFile(d.GoMod)
+	if err != nil {
+		return nil, err
+	}
+	return modfile.Parse(d.GoMod, bytes.TrimSpace(data), nil)
+}
+
+// Find returns the path of a command that the cache has, without building it.
+func Find(cache string, m Module, command string) (string, bool) {
+	p, err := m.pinned()
+	if err != nil {
+		return "", false
+	}
+	path := filepath.Join(folder(cache, m, p), command)
+	_, err = os.Stat(path)
+	return path, err == nil
 }

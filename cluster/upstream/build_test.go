@@ -17,7 +17,10 @@ func TestPins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	main := map[string]string{"kubernetes": "k8s.io/kubernetes", "etcd": "go.etcd.io/etcd/server/v3"}
+	main := map[string]string{
+		"kubernetes": "k8s.io/kubernetes", "etcd": "go.etcd.io/etcd/server/v3", "coredns": "github.com/coredns/coredns",
+		"containerd": "github.com/containerd/containerd", "crictl": "github.com/kubernetes-sigs/cri-tools",
+	}
 	checked := 0
 	for _, f := range files {
 		base, ok := strings.CutSuffix(f.Name(), ".mod")
@@ -34,6 +37,9 @@ func TestPins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if main[name] == "" && len(parsed.Require) == 0 {
+			continue // a program of our own, with nothing to pin
+		}
 		found := false
 		for _, r := range parsed.Require {
 			found = found || (r.Mod.Path == main[name] && r.Mod.Version == version)
@@ -41,8 +47,14 @@ func TestPins(t *testing.T) {
 		if !found {
 			t.Errorf("%s does not require %s %s", f.Name(), main[name], version)
 		}
-		if sum, err := pins.ReadFile("pins/" + base + ".sum"); err != nil || !strings.Contains(string(sum), main[name]+" "+version+" h1:") {
-			t.Errorf("%s has no sum for %s %s: %v", base, main[name], version, err)
+		summed := main[name]
+		for _, r := range parsed.Replace {
+			if r.Old.Path == main[name] {
+				summed = r.New.Path
+			}
+		}
+		if sum, err := pins.ReadFile("pins/" + base + ".sum"); err != nil || !strings.Contains(string(sum), summed+" "+version+" h1:") {
+			t.Errorf("%s has no sum for %s %s: %v", base, summed, version, err)
 		}
 	}
 	if checked < 2 {
@@ -53,18 +65,42 @@ func TestPins(t *testing.T) {
 // Builds of other pins, or with other version stamps, never share a folder.
 func TestFingerprint(t *testing.T) {
 	seen := map[string]string{}
-	for name, in := range map[string][3]string{
+	for name, in := range map[string][4]string{
 		"plain":          {"mod", "sum", "stamp"},
 		"other mod":      {"mod2", "sum", "stamp"},
 		"other sum":      {"mod", "sum2", "stamp"},
 		"other stamp":    {"mod", "sum", "stamp2"},
 		"moved boundary": {"mods", "um", "stamp"},
+		"with a main":    {"mod", "sum", "stamp", "main"},
+		"other main":     {"mod", "sum", "stamp", "main2"},
 	} {
-		f := fingerprint([]byte(in[0]), []byte(in[1]), []string{in[2]})
+		p := pin{mod: []byte(in[0]), sum: []byte(in[1])}
+		if in[3] != "" {
+			p.main = []byte(in[3])
+		}
+		f := fingerprint(p, []string{in[2]})
 		if other := seen[f]; other != "" {
 			t.Errorf("%s and %s share %s", name, other, f)
 		}
 		seen[f] = name
+	}
+}
+
+// The modules that leakrig names are pinned, and stamped with the version that is pinned.
+func TestModulesArePinned(t *testing.T) {
+	for _, m := range []Module{Kubernetes("v1.34.4"), Etcd, Containerd, CoreDNS, Crictl, Pause} {
+		f, err := m.Fingerprint()
+		if err != nil || !strings.HasPrefix(f, m.name+"-"+m.Version()+"-") {
+			t.Errorf("%s: %q, %v", m.name, f, err)
+		}
+		for _, flag := range m.stamp {
+			if strings.Contains(strings.ToLower(flag), "version.version=") && !strings.HasSuffix(flag, "="+m.version) {
+				t.Errorf("%s %s is stamped %s", m.name, m.version, flag)
+			}
+		}
+	}
+	if _, err := Kubernetes("v1.0.999").Fingerprint(); err == nil {
+		t.Error("a version without a pin has a fingerprint")
 	}
 }
 

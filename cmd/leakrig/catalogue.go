@@ -72,7 +72,7 @@ func kindsCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			all := append(describe("action", kinds().Actions), describe("probe", kinds().Probes)...)
 			all = append(all, describe("check", kinds().Checks)...)
-			all = append(all, describe("provider", cluster.Kinds(""))...)
+			all = append(all, describe("provider", cluster.Kinds(cluster.Options{}))...)
 			shown := 0
 			for _, k := range all {
 				if len(args) == 0 || contains(args, k.name) {

@@ -15,10 +15,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leakrig/leakrig/cluster"
 	"github.com/leakrig/leakrig/leak"
 )
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() {
+	cluster.Child() // does not return in a child
+	os.Exit(run(os.Args[1:]))
+}
 
 // run is main without the exit, so that test scripts can call it.
 func run(args []string) int {
@@ -59,7 +63,7 @@ Exit codes:   0 as expected · 1 not as expected · 2 bad usage or scenario · 3
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
 	root.AddCommand(a.runCommand(), a.judgeCommand(), a.reportCommand(),
-		listCommand(), validateCommand(), kindsCommand(), versionCommand())
+		listCommand(), validateCommand(), kindsCommand(), nodeImageCommand(), doctorCommand(), cleanCommand(), versionCommand())
 	for _, c := range root.Commands() {
 		check := c.Args
 		c.Args = func(c *cobra.Command, args []string) error { return usage(c, check(c, args)) }

@@ -16,12 +16,12 @@ const quietInterval = 20 * time.Second
 
 // progress writes to standard error: lines that stay, and on a terminal one line that is replaced.
 type progress struct {
-	mu         sync.Mutex
-	w          io.Writer
-	fd         int
-	terminal   bool
-	last       time.Time // when something was last written
-	live       bool      // a status line is on the screen
+	mu       sync.Mutex
+	w        io.Writer
+	fd       int
+	terminal bool
+	last     time.Time // when something was last written
+	live     bool      // a status line is on the screen
 }
 
 func newProgress(f *os.File) *progress {

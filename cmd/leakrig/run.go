@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -22,12 +24,14 @@ import (
 
 // runFlags are the flags of `leakrig run`.
 type runFlags struct {
-	cluster  string
-	variants []string
-	rounds   int
-	runsDir  string
-	source   string
-	format   string
+	cluster   string
+	placement string
+	variants  []string
+	rounds    int
+	runsDir   string
+	source    string
+	format    string
+	options   cluster.Options
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -54,6 +58,12 @@ standard output, progress to standard error.`,
 	c.Flags().IntVar(&f.rounds, "rounds", 0, "measured rounds, instead of the scenario's")
 	c.Flags().StringVar(&f.runsDir, "runs-dir", "runs", "folder for run directories")
 	c.Flags().StringVar(&f.source, "source", "", "checkout that holds subjects/ (default: looked for from here up)")
+	c.Flags().StringVar(&f.placement, "placement", "", "process or pod, instead of the scenario's")
+	c.Flags().BoolVar(&f.options.Keep, "keep", false, "leave a kind cluster running for --reuse (leakrig clean removes it)")
+	c.Flags().BoolVar(&f.options.Reuse, "reuse", false, "use a kind cluster that --keep has left, if it fits")
+	c.Flags().StringVar(&f.options.KubeconfigFile, "kubeconfig", "", "kubeconfig `file` of an existing cluster (default: as kubectl)")
+	c.Flags().StringVar(&f.options.Context, "context", "", "context of an existing cluster (default: the current one)")
+	c.Flags().BoolVar(&f.options.Yes, "yes", false, "run on a context that looks like production all the same")
 	formatFlag(c, &f.format)
 	return c
 }
@@ -67,16 +77,21 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	variants, err := f.apply(s)
-	if err != nil {
-		return 0, &leak.UsageError{Err: err}
+	if f.placement != "" && f.placement != leak.PlacementProcess && f.placement != leak.PlacementPod {
+		return 0, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--placement %s: no such placement", f.placement), "it is process or pod")}
 	}
-	provider, err := f.provider(s)
+	variants, err := f.apply(s)
 	if err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
 	if err := prepare(s, src); err != nil {
 		return 0, &leak.UsageError{Err: err}
+	}
+	progress := newProgress(os.Stderr)
+	defer progress.Done()
+	provider, err := f.provider(c.Context(), s, progress)
+	if err != nil {
+		return 0, err
 	}
 	dir, err := newRunDir(f.runsDir, s.Metadata.Name)
 	if err != nil {
@@ -85,7 +100,8 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 	if err := dir.WriteFile(leak.ScenarioFile, src.Data); err != nil {
 		return 0, err
 	}
-	record, err := f.measure(c.Context(), src, s, variants, provider, dir)
+	record, err := f.measure(c.Context(), src, s, variants, provider, dir, progress)
+	progress.Done()
 	if err != nil {
 		return 0, err
 	}
@@ -119,28 +135,73 @@ func (f *runFlags) apply(s *leak.Scenario) ([]leak.Variant, error) {
 	return chosen, nil
 }
 
-// provider chooses a provider that the scenario allows; nil where it needs no cluster.
-func (f *runFlags) provider(s *leak.Scenario) (leak.Provider, error) {
-	cache, err := cacheDir()
-	if err != nil {
-		return nil, err
+// provider chooses a provider that the scenario allows; the zero kind where it needs no cluster. auto
+// takes the first that can boot here, and says why another was passed over.
+func (f *runFlags) provider(ctx context.Context, s *leak.Scenario, p leak.Progress) (leak.Kind[leak.Provider], error) {
+	var none leak.Kind[leak.Provider]
+	bad := func(hint, problem string) error {
+		return &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--cluster %s: %s", f.cluster, problem), "%s", hint)}
 	}
-	known := cluster.Kinds(cache)
-	if f.cluster != "auto" && !slices.Contains(kinds().Providers, f.cluster) {
-		return nil, leak.WithHint(fmt.Errorf("--cluster %s: no such provider", f.cluster), "it is auto or one of: %s", strings.Join(kinds().Providers, ", "))
+	var err error
+	if f.options.Cache, err = cacheDir(); err != nil {
+		return none, err
+	}
+	f.options.Protected = protectedWords()
+	auto := f.cluster == "auto"
+	if !auto && !slices.Contains(kinds().Providers, f.cluster) {
+		return none, bad("it is auto or one of: "+strings.Join(kinds().Providers, ", "), "no such provider")
 	}
 	if s.Spec.Cluster == nil {
-		if f.cluster != "auto" {
-			return nil, leak.WithHint(fmt.Errorf("--cluster %s: the scenario uses no cluster", f.cluster), "leave --cluster out")
+		if !auto {
+			return none, bad("leave --cluster out", "the scenario uses no cluster")
 		}
-		return nil, nil
+		return none, nil
 	}
-	for _, k := range known {
-		if (f.cluster == "auto" || f.cluster == k.Name) && slices.Contains(s.Spec.Cluster.Providers, k.Name) {
-			return k.New(), nil
+	var reasons []error
+	for _, k := range cluster.Kinds(f.options) {
+		if !slices.Contains(s.Spec.Cluster.Providers, k.Name) || !auto && f.cluster != k.Name || auto && k.Name == "existing" {
+			continue
+		}
+		if err := preflight(ctx, k, s, p); err == nil {
+			return k, nil
+		} else if !auto || ctx.Err() != nil {
+			return none, err
+		} else {
+			p.Log("not on %s: %s", k.Name, firstLine(err.Error()))
+			reasons = append(reasons, err)
 		}
 	}
-	return nil, leak.WithHint(fmt.Errorf("--cluster %s: the scenario does not run there", f.cluster), "it runs on: %s", strings.Join(s.Spec.Cluster.Providers, ", "))
+	if len(reasons) > 0 {
+		return none, errors.Join(reasons...)
+	}
+	return none, bad("it runs on: "+strings.Join(s.Spec.Cluster.Providers, ", "), "the scenario does not run there")
+}
+
+func preflight(ctx context.Context, k leak.Kind[leak.Provider], s *leak.Scenario, p leak.Progress) error {
+	if pre, ok := k.New().(leak.Preflighter); ok {
+		return pre.Preflight(ctx, leak.BootOptions{Spec: *s.Spec.Cluster, Progress: p})
+	}
+	return nil
+}
+
+// protectedWords make a context look like production.
+func protectedWords() []string {
+	words, ok := os.LookupEnv("LEAKRIG_PROTECTED_CONTEXTS")
+	if !ok {
+		words = "prod,live"
+	}
+	return strings.Split(words, ",")
+}
+
+// placed is where the subject runs on a provider.
+func (f *runFlags) placed(s *leak.Scenario, provider string) string {
+	if f.placement != "" {
+		return f.placement
+	}
+	if where, ok := s.Spec.Subject.Placement[provider]; ok {
+		return where
+	}
+	return leak.PlacementProcess
 }
 
 // prepare reads what the actions need beside the scenario file.
@@ -180,7 +241,7 @@ func newRunDir(runs, scenario string) (leak.RunDir, error) {
 }
 
 // measure runs the scenario and returns its record, with all that was started stopped again.
-func (f *runFlags) measure(ctx context.Context, src scenarios.Source, s *leak.Scenario, variants []leak.Variant, provider leak.Provider, dir leak.RunDir) (*leak.Record, error) {
+func (f *runFlags) measure(ctx context.Context, src scenarios.Source, s *leak.Scenario, variants []leak.Variant, provider leak.Kind[leak.Provider], dir leak.RunDir, progress leak.Progress) (*leak.Record, error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return nil, err
@@ -190,23 +251,21 @@ func (f *runFlags) measure(ctx context.Context, src scenarios.Source, s *leak.Sc
 		return nil, leak.WithHint(err, "TMPDIR names another folder for temporary files")
 	}
 	defer os.RemoveAll(scratch)
-	progress := newProgress(os.Stderr)
-	defer progress.Done()
 	config := runner.Config{
 		Scenario: s, Variants: variants, Dir: dir, Metrics: metrics(s), Progress: progress, Version: version(),
 		Launcher: &subjects.Launcher{
-			Spec: s.Spec.Subject, Scratch: filepath.Join(scratch, "subjects"),
+			Spec: s.Spec.Subject, Scratch: filepath.Join(scratch, "subjects"), Placement: f.placed(s, provider.Name),
 			Builder: subjects.Builder{Source: f.source, ScenarioDir: filepath.Dir(src.Path), Cache: filepath.Join(cache, "subjects")},
 		},
 	}
 	logs := dir.Path("cluster")
-	if provider != nil {
+	if provider.New != nil {
 		config.Boot = func(ctx context.Context) (leak.Cluster, error) {
 			clusterDir := filepath.Join(scratch, "cluster")
 			if err := errors.Join(os.MkdirAll(logs, 0o700), os.MkdirAll(clusterDir, 0o700)); err != nil {
 				return nil, err
 			}
-			return provider.Boot(ctx, leak.BootOptions{Spec: *s.Spec.Cluster, Scratch: clusterDir, Logs: logs, Progress: progress})
+			return provider.New().Boot(ctx, leak.BootOptions{Spec: *s.Spec.Cluster, Run: runID(dir), Scratch: clusterDir, Logs: logs, Progress: progress})
 		}
 	}
 	record, err := runner.Run(ctx, config)
@@ -214,6 +273,13 @@ func (f *runFlags) measure(ctx context.Context, src scenarios.Source, s *leak.Sc
 		os.RemoveAll(logs) // of interest only when something went wrong
 	}
 	return record, err
+}
+
+// runID names the run as a DNS label: its start, and something that no other run has.
+func runID(dir leak.RunDir) string {
+	random := make([]byte, 3)
+	_, _ = rand.Read(random) // never fails
+	return strings.ToLower(filepath.Base(string(dir))) + "-" + hex.EncodeToString(random)
 }
 
 func complete(r *leak.Record) bool {

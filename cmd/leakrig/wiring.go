@@ -17,7 +17,7 @@ import (
 // kinds is all that a scenario may name.
 func kinds() leak.Kinds {
 	k := leak.Kinds{Actions: load.Kinds(), Probes: profiles.Kinds(), Checks: checks.Kinds()}
-	for _, p := range cluster.Kinds("") {
+	for _, p := range cluster.Kinds(cluster.Options{}) {
 		k.Providers = append(k.Providers, p.Name)
 	}
 	return k

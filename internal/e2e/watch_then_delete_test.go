@@ -164,7 +164,7 @@ func TestSwappedModfiles(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := run(t, "run", file, "--source", root, "--runs-dir", t.TempDir(), "--variant", "leaky,fixed")
+	r := run(t, "run", file, "--source", root, "--cluster", "embedded", "--runs-dir", t.TempDir(), "--variant", "leaky,fixed")
 	met("kube-apiserver")
 	if r.code != leak.ExitNotMet {
 		t.Fatal(r)
@@ -197,7 +197,7 @@ func TestInterrupt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			privateTmp(t)
 			runs := t.TempDir()
-			r := start(t, "run", "watch-then-delete", "--runs-dir", runs, "--variant", "leaky")
+			r := start(t, "run", "watch-then-delete", "--cluster", "embedded", "--runs-dir", runs, "--variant", "leaky")
 			if at.line != "" {
 				r.until(t, at.line)
 			} else {
@@ -233,7 +233,7 @@ func TestInterrupt(t *testing.T) {
 func TestControlPlaneDies(t *testing.T) {
 	tmp := privateTmp(t)
 	runs := t.TempDir()
-	r := start(t, "run", "watch-then-delete", "--runs-dir", runs, "--variant", "fixed")
+	r := start(t, "run", "watch-then-delete", "--cluster", "embedded", "--runs-dir", runs, "--variant", "fixed")
 	r.until(t, `fixed: round 2/8`)
 	killed := 0
 	for _, pid := range started(t, tmp) {

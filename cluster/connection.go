@@ -1,0 +1,102 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// runLabel is on everything that a run makes in a cluster.
+const runLabel = "leakrig.dev/run"
+
+// connection is an API server and the namespace that the run has there.
+type connection struct {
+	config     *rest.Config
+	client     kubernetes.Interface
+	kubeconfig string
+	namespace  string
+	run        string
+	// hint says where the logs are, for an API server that no longer answers.
+	hint string
+}
+
+// connect reaches the current context of config, makes the run's namespace, and writes the kubeconfig
+// that subjects get into scratch.
+func connect(ctx context.Context, config *api.Config, o leak.BootOptions) (*connection, error) {
+	c := &connection{run: o.Run, namespace: "leakrig-" + o.Run, hint: "see the logs in " + o.Logs}
+	var err error
+	c.config, err = clientcmd.NewDefaultClientConfig(*config, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	// The rig's own requests are few and bounded; client-side throttling would only delay them.
+	c.config.QPS = -1
+	if c.client, err = kubernetes.NewForConfig(c.config); err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	_, err = c.client.CoreV1().Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace, Labels: c.labels()}}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("create namespace %s: %w", c.namespace, err)
+	}
+	config.Contexts[config.CurrentContext].Namespace = c.namespace
+	c.kubeconfig = filepath.Join(o.Scratch, "kubeconfig")
+	return c, clientcmd.WriteToFile(*config, c.kubeconfig) // mode 0600
+}
+
+func (c *connection) labels() map[string]string {
+	return map[string]string{runLabel: c.run, "app.kubernetes.io/managed-by": "leakrig"}
+}
+
+func (c *connection) Kubeconfig() string { return c.kubeconfig }
+
+// version is what the API server says of itself.
+func (c *connection) version() (string, error) {
+	v, err := c.client.Discovery().ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	return v.GitVersion, nil
+}
+
+// Check returns an error when the API server no longer answers.
+func (c *connection) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if _, err := c.client.CoreV1().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
+		return leak.WithHint(fmt.Errorf("the API server no longer answers: %w", err), "%s", c.hint)
+	}
+	return nil
+}
+
+// removeNamespace deletes the run's namespace and waits until it is gone, with all that is in it.
+func (c *connection) removeNamespace(ctx context.Context) error {
+	namespaces := c.client.CoreV1().Namespaces()
+	for {
+		err := namespaces.Delete(ctx, c.namespace, metav1.DeleteOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil && !apierrors.IsConflict(err) {
+			return leak.WithHint(fmt.Errorf("delete namespace %s: %w", c.namespace, err),
+				"kubectl delete namespace -l %s=%s", runLabel, c.run)
+		}
+		select {
+		case <-ctx.Done():
+			return leak.WithHint(fmt.Errorf("namespace %s is not gone yet: %w", c.namespace, context.Cause(ctx)),
+				"kubectl get namespace %s -o yaml says what holds it", c.namespace)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}

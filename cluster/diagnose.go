@@ -1,0 +1,75 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+
+	"github.com/leakrig/leakrig/cluster/nodeimage"
+	"github.com/leakrig/leakrig/cluster/upstream"
+	"github.com/leakrig/leakrig/leak"
+)
+
+// Diagnosis is one thing that a machine has or lacks.
+type Diagnosis struct {
+	// Needs is what it is for.
+	What, For string
+	// Detail is what was found; Err why it was not, with the hint what to type.
+	Detail string
+	Err    error
+}
+
+// Diagnose looks at what the providers need, without changing anything.
+func Diagnose(ctx context.Context, o Options) []Diagnosis {
+	built := func(m upstream.Module, command string) (string, error) {
+		if path, ok := upstream.Find(o.Cache, m, command); ok {
+			return path, nil
+		}
+		return "", leak.WithHint(errors.New("not built yet"), "the first run on the embedded control plane builds it, in some minutes")
+	}
+	apiserver, err1 := built(upstream.Kubernetes(DefaultVersion), "kube-apiserver")
+	etcd, err2 := built(upstream.Etcd, "etcd")
+	e, engineErr := detectEngine(ctx)
+	return []Diagnosis{
+		{"kube-apiserver " + DefaultVersion, "embedded", apiserver, err1},
+		{"etcd", "embedded", etcd, err2},
+		{"container engine", "kind", string(e), engineErr},
+		diagnoseNodeImage(ctx, e, o),
+		diagnoseImageBuild(),
+	}
+}
+
+func diagnoseNodeImage(ctx context.Context, e engine, o Options) Diagnosis {
+	d := Diagnosis{What: "node image " + DefaultVersion, For: "kind"}
+	if e == "" {
+		d.Err = leak.WithHint(errors.New("cannot tell without an engine"), "start one first")
+		return d
+	}
+	options := nodeimage.Options{Kubernetes: DefaultVersion, Engine: string(e), Cache: o.Cache}
+	present, err := nodeimage.Present(ctx, options)
+	if err == nil && !present {
+		err = errors.New("the engine does not have it")
+	}
+	if err != nil {
+		d.Err = leak.WithHint(err, "leakrig node-image build; where a registry can be reached, kind's own image is pulled instead")
+		return d
+	}
+	d.Detail, d.Err = nodeimage.Tag(options)
+	return d
+}
+
+func diagnoseImageBuild() Diagnosis {
+	d := Diagnosis{What: "building node images", For: "kind, where none can be pulled", Detail: "Linux, root, debootstrap"}
+	switch _, err := exec.LookPath("debootstrap"); {
+	case runtime.GOOS != "linux":
+		d.Err = leak.WithHint(fmt.Errorf("needs Linux, this is %s", runtime.GOOS), "pull kind's own image instead")
+	case os.Geteuid() != 0:
+		d.Err = leak.WithHint(errors.New("needs root"), "sudo leakrig node-image build")
+	case err != nil:
+		d.Err = leak.WithHint(errors.New("debootstrap is not on the PATH"), "apt-get install debootstrap")
+	}
+	return d
+}

@@ -1,0 +1,87 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// engine is the command line of a container engine: docker or podman.
+type engine string
+
+// Engine names the container engine that answers.
+func Engine(ctx context.Context) (string, error) {
+	e, err := detectEngine(ctx)
+	return string(e), err
+}
+
+// detectEngine returns the first engine that answers, in the order in which kind looks for them.
+func detectEngine(ctx context.Context) (engine, error) {
+	var errs []error
+	for _, e := range []engine{"docker", "podman"} {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		_, err := e.run(ctx, "info")
+		cancel()
+		if err == nil {
+			return e, nil
+		}
+		errs = append(errs, err)
+	}
+	return "", leak.WithHint(fmt.Errorf("no container engine answers: %w", errors.Join(errs...)),
+		"start docker or podman, or use --cluster embedded; leakrig doctor tells more")
+}
+
+// run runs one command of the engine and returns what it printed. It ends when ctx does, whether the
+// daemon answers or not.
+func (e engine) run(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, string(e), args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.WaitDelay = time.Second
+	if err := cmd.Run(); err != nil {
+		said, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
+		return "", fmt.Errorf("%s %s: %w %s", e, args[0], err, said)
+	}
+	return strings.TrimSpace(stdout.String()), nil
+}
+
+// clusterLabel is on every container that kind makes.
+const clusterLabel = "io.x-k8s.kind.cluster"
+
+// containers lists the containers of a kind cluster, running or not.
+func (e engine) containers(ctx context.Context, cluster string) ([]string, error) {
+	out, err := e.run(ctx, "ps", "-a", "-q", "--no-trunc", "--filter", "label="+clusterLabel+"="+cluster)
+	return strings.Fields(out), err
+}
+
+// remove deletes all containers of a kind cluster. A create that was killed may have left requests with
+// the daemon that it still carries out, so the listing has to stay empty for a while.
+func (e engine) remove(ctx context.Context, cluster string, quietFor time.Duration) error {
+	empty := time.Time{}
+	for {
+		ids, err := e.containers(ctx, cluster)
+		switch {
+		case err != nil:
+		case len(ids) > 0:
+			empty = time.Time{}
+			_, err = e.run(ctx, append([]string{"rm", "-f", "-v"}, ids...)...)
+		case empty.IsZero():
+			empty = time.Now()
+		}
+		if err == nil && !empty.IsZero() && time.Since(empty) >= quietFor {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return leak.WithHint(fmt.Errorf("delete cluster %s: %w", cluster, errors.Join(context.Cause(ctx), err)),
+				"%s rm -f -v $(%s ps -aq --filter label=%s=%s)", e, e, clusterLabel, cluster)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+func existingKind(o Options) leak.Kind[leak.Provider] {
+	return leak.Kind[leak.Provider]{
+		Name: "existing",
+		Doc: "A cluster that is there already, by --kubeconfig and --context. " +
+			"The run makes a namespace of its own, everything in it carries the label " + runLabel + ", and it is gone afterwards. " +
+			"A context that looks like production is refused without --yes.",
+		New: func() leak.Provider { return &Existing{Options: o} },
+	}
+}
+
+// Existing attaches to clusters that are there.
+type Existing struct{ Options }
+
+// Boot reaches the cluster and makes the run's namespace in it.
+func (x *Existing) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = x.KubeconfigFile
+	raw, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).RawConfig()
+	if err != nil {
+		return nil, leak.WithHint(fmt.Errorf("kubeconfig: %w", err), "--kubeconfig names the file")
+	}
+	if x.Context != "" {
+		raw.CurrentContext = x.Context
+	}
+	context, ok := raw.Contexts[raw.CurrentContext]
+	if !ok {
+		return nil, leak.WithHint(fmt.Errorf("the kubeconfig has no context %q", raw.CurrentContext), "--context names one; kubectl config get-contexts lists them")
+	}
+	if word := x.protected(raw.CurrentContext, context.Cluster); word != "" && !x.Yes {
+		return nil, leak.WithHint(fmt.Errorf("context %s looks like production: it has %q in its name", raw.CurrentContext, word),
+			"--yes runs it all the same; LEAKRIG_PROTECTED_CONTEXTS is the list of words")
+	}
+	if o.Spec.Nodes > 1 {
+		o.Progress.Log("the scenario asks for %d nodes; an existing cluster is taken as it is", o.Spec.Nodes)
+	}
+	// Only the one context goes into the file that subjects get, certificates and all.
+	if err := minify(&raw); err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	c := &attached{}
+	if c.connection, err = connect(ctx, &raw, o); err != nil {
+		return nil, leak.WithHint(err, "may this user create namespaces there? is the cluster up?")
+	}
+	version, err := c.version()
+	if err != nil {
+		return nil, errors.Join(err, c.Close(ctx))
+	}
+	c.info = leak.ClusterInfo{Provider: "existing", Kubernetes: version}
+	return c, nil
+}
+
+// protected returns the word that makes a context look like production, "" where none does.
+func (x *Existing) protected(names ...string) string {
+	for _, word := range x.Protected {
+		for _, name := range names {
+			if word != "" && strings.Contains(strings.ToLower(name), strings.ToLower(word)) {
+				return word
+			}
+		}
+	}
+	return ""
+}
+
+// attached is a cluster that was there before and will be there afterwards.
+type attached struct {
+	*connection
+	info leak.ClusterInfo
+}
+
+func (a *attached) Info() leak.ClusterInfo { return a.info }
+
+// Close removes the run's namespace, with everything in it.
+func (a *attached) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
+	defer cancel()
+	start := time.Now()
+	if err := a.removeNamespace(ctx); err != nil {
+		return fmt.Errorf("after %s: %w", time.Since(start).Round(time.Second), err)
+	}
+	return nil
+}
+
+// minify leaves only the current context, with the files that it names taken in.
+func minify(config *api.Config) error {
+	if err := api.MinifyConfig(config); err != nil {
+		return err
+	}
+	return api.FlattenConfig(config)
+}

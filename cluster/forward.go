@@ -1,0 +1,43 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+)
+
+// forward opens a port on loopback that leads to the pod's through the API server, until ctx ends, and
+// returns its address. A connection that is closed on this side is closed in the pod, too: a proxy
+// would keep its own, and each is a goroutine of the subject's.
+func (p *pod) forward(ctx context.Context) (string, error) {
+	roundTripper, upgrader, err := spdy.RoundTripperFor(p.config)
+	if err != nil {
+		return "", fmt.Errorf("port-forward: %w", err)
+	}
+	url := p.client.CoreV1().RESTClient().Post().Resource("pods").Namespace(p.namespace).Name(p.name).SubResource("portforward").URL()
+	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: roundTripper}, http.MethodPost, url)
+	isReady := make(chan struct{})
+	forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{"0:" + strconv.Itoa(int(p.port))}, ctx.Done(), isReady, io.Discard, io.Discard)
+	if err != nil {
+		return "", fmt.Errorf("port-forward: %w", err)
+	}
+	failed := make(chan error, 1)
+	p.tasks.Go(func() { failed <- forwarder.ForwardPorts() })
+	select {
+	case err := <-failed:
+		return "", fmt.Errorf("port-forward: %w", errors.Join(err, context.Cause(ctx)))
+	case <-isReady:
+	}
+	ports, err := forwarder.GetPorts()
+	if err != nil {
+		return "", fmt.Errorf("port-forward: %w", err)
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(ports[0].Local))), nil
+}

@@ -1,0 +1,295 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/kind/pkg/apis/config/defaults"
+	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
+	kind "sigs.k8s.io/kind/pkg/cluster"
+	"sigs.k8s.io/kind/pkg/cluster/nodes"
+
+	"github.com/leakrig/leakrig/cluster/nodeimage"
+	"github.com/leakrig/leakrig/cluster/upstream"
+	"github.com/leakrig/leakrig/leak"
+)
+
+const (
+	bootTimeout   = 4 * time.Minute
+	deleteTimeout = 90 * time.Second
+	logsTimeout   = time.Minute
+)
+
+func kindKind(o Options) leak.Kind[leak.Provider] {
+	return leak.Kind[leak.Provider]{
+		Name: "kind",
+		Doc: "A cluster with nodes, as containers of docker or podman (sigs.k8s.io/kind). " +
+			"The node image is the one that `leakrig node-image build` made, or kind's own where it can be pulled. " +
+			"The user's kubeconfig is never touched.",
+		New: func() leak.Provider { return &Kind{Options: o} },
+	}
+}
+
+// Kind boots clusters of containers.
+type Kind struct{ Options }
+
+// nodeImage is what the nodes of a cluster are made from.
+type nodeImage struct {
+	ref string
+	// own is set for an image that leakrig built: it has no CNI of kind's.
+	own bool
+}
+
+// Boot creates a cluster, or takes a kept one that fits where that was asked for.
+func (k *Kind) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, error) {
+	e, err := detectEngine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	image, err := k.image(ctx, e, o)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	c := &kindCluster{engine: e, name: "leakrig-" + o.Run, image: image, logs: o.Logs, keep: k.Keep, kubeconfigFile: filepath.Join(o.Scratch, "admin.kubeconfig")}
+	if k.Keep || k.Reuse {
+		c.name = keptName(image, o.Spec.Nodes)
+		c.kubeconfigFile = filepath.Join(k.Cache, "kept", c.name, "kubeconfig")
+	}
+	if err := c.boot(ctx, k, o); err != nil {
+		return nil, err
+	}
+	if err := c.attach(ctx, o); err != nil {
+		return nil, errors.Join(err, c.discard(ctx))
+	}
+	c.info.BootTime = time.Since(start).Seconds()
+	return c, nil
+}
+
+// Preflight looks for an engine that answers and for a node image.
+func (k *Kind) Preflight(ctx context.Context, o leak.BootOptions) error {
+	e, err := detectEngine(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = k.image(ctx, e, o)
+	return err
+}
+
+// image chooses the node image: leakrig's own where the engine has it, else kind's, pulled.
+func (k *Kind) image(ctx context.Context, e engine, o leak.BootOptions) (nodeImage, error) {
+	version := o.Spec.Kubernetes
+	if version == "" {
+		version = DefaultVersion
+	}
+	options := nodeimage.Options{Kubernetes: version, Engine: string(e), Cache: k.Cache, Progress: o.Progress}
+	present, err := nodeimage.Present(ctx, options)
+	if err == nil && present {
+		ref, err := nodeimage.Tag(options)
+		return nodeImage{ref: ref, own: true}, err
+	}
+	ref := defaults.Image
+	if o.Spec.Kubernetes != "" {
+		ref = "kindest/node:" + o.Spec.Kubernetes
+	}
+	if _, err := e.run(ctx, "image", "inspect", ref); err == nil {
+		return nodeImage{ref: ref}, nil
+	}
+	o.Progress.Log("pulling %s", ref)
+	if _, err := e.run(ctx, "pull", ref); err != nil {
+		return nodeImage{}, leak.WithHint(fmt.Errorf("no node image: %w", err),
+			"leakrig node-image build makes one from upstream modules (Linux, root, some minutes)")
+	}
+	return nodeImage{ref: ref}, nil
+}
+
+// kindCluster is a running kind cluster.
+type kindCluster struct {
+	*connection
+	engine         engine
+	name           string
+	image          nodeImage
+	kubeconfigFile string // of the cluster's administrator
+	logs           string
+	info           leak.ClusterInfo
+	// keep leaves the cluster running; reused says that an earlier run has left it.
+	keep, reused bool
+}
+
+// boot makes sure that the cluster's containers run.
+func (c *kindCluster) boot(ctx context.Context, k *Kind, o leak.BootOptions) error {
+	if err := os.MkdirAll(filepath.Dir(c.kubeconfigFile), 0o700); err != nil {
+		return err
+	}
+	// Creates of one engine race on its network, and two runs must not create one kept cluster.
+	unlock, err := upstream.Lock(ctx, filepath.Join(k.Cache, "kind.lock"), func() {
+		o.Progress.Log("waiting for another leakrig that is booting a kind cluster")
+	})
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if k.Reuse && c.running(ctx) {
+		c.reused = true
+		return nil
+	}
+	if k.Keep || k.Reuse { // what is left of one that no longer answers
+		if err := c.engine.remove(ctx, c.name, 0); err != nil {
+			return err
+		}
+		os.Remove(c.kubeconfigFile)
+	}
+	o.Progress.Status("creating kind cluster %s", c.name)
+	ctx, cancel := context.WithTimeoutCause(ctx, bootTimeout, fmt.Errorf("kind did not create the cluster in %s", bootTimeout))
+	defer cancel()
+	request := childRequest{
+		Operation: "create", Engine: c.engine, Name: c.name, Image: c.image.ref, Kubeconfig: c.kubeconfigFile,
+		Config: c.config4(o.Spec), Wait: bootTimeout,
+	}
+	if err := runChild(ctx, request, o.Progress); err != nil {
+		return errors.Join(leak.WithHint(fmt.Errorf("create kind cluster %s: %w", c.name, err), "see the nodes' logs in %s", o.Logs), c.discard(ctx))
+	}
+	return nil
+}
+
+// config4 is the kind configuration of the cluster.
+func (c *kindCluster) config4(spec leak.ClusterSpec) *v1alpha4.Cluster {
+	config := &v1alpha4.Cluster{
+		TypeMeta: v1alpha4.TypeMeta{Kind: "Cluster", APIVersion: "kind.x-k8s.io/v1alpha4"},
+		Networking: v1alpha4.Networking{
+			IPFamily: v1alpha4.IPv4Family, DisableDefaultCNI: c.image.own, APIServerAddress: "127.0.0.1",
+		},
+	}
+	if c.image.own {
+		config.KubeadmConfigPatches = nodeimage.KubeadmPatches()
+	}
+	for i := range max(spec.Nodes, 1) {
+		role := v1alpha4.WorkerRole
+		if i == 0 {
+			role = v1alpha4.ControlPlaneRole
+		}
+		config.Nodes = append(config.Nodes, v1alpha4.Node{Role: role})
+	}
+	return config
+}
+
+// running tells whether a kept cluster is there and its API server answers.
+func (c *kindCluster) running(ctx context.Context) bool {
+	config, err := clientcmd.LoadFromFile(c.kubeconfigFile)
+	if err != nil {
+		return false
+	}
+	rest, err := clientcmd.NewDefaultClientConfig(*config, nil).ClientConfig()
+	if err != nil {
+		return false
+	}
+	return answers(ctx, rest)
+}
+
+// attach makes the run's namespace, and the routes between pod networks where no CNI of kind's does.
+func (c *kindCluster) attach(ctx context.Context, o leak.BootOptions) error {
+	config, err := clientcmd.LoadFromFile(c.kubeconfigFile)
+	if err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	if c.connection, err = connect(ctx, config, o); err != nil {
+		return err
+	}
+	if c.image.own {
+		if err := c.route(ctx); err != nil {
+			return err
+		}
+	}
+	version, err := c.version()
+	c.info = leak.ClusterInfo{Provider: "kind", Kubernetes: version, Nodes: max(o.Spec.Nodes, 1), NodeImage: c.image.ref, Reused: c.reused}
+	return err
+}
+
+// route gives every node a route to the pod network of every other.
+func (c *kindCluster) route(ctx context.Context) error {
+	list, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list the nodes: %w", err)
+	}
+	for _, at := range list.Items {
+		for _, to := range list.Items {
+			if at.Name == to.Name {
+				continue
+			}
+			if _, err := c.engine.run(ctx, "exec", at.Name, "ip", "route", "replace", to.Spec.PodCIDR, "via", internalIP(to)); err != nil {
+				return fmt.Errorf("route from %s to %s: %w", at.Name, to.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func internalIP(n corev1.Node) string {
+	for _, a := range n.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			return a.Address
+		}
+	}
+	return ""
+}
+
+func (c *kindCluster) Info() leak.ClusterInfo { return c.info }
+
+// nodes are the cluster's node containers, through kind's library.
+func (c *kindCluster) nodes() ([]nodes.Node, error) {
+	return kindProvider(c.engine).ListInternalNodes(c.name)
+}
+
+func kindProvider(e engine) *kind.Provider {
+	option := kind.ProviderWithDocker()
+	if e == "podman" {
+		option = kind.ProviderWithPodman()
+	}
+	return kind.NewProvider(option)
+}
+
+// Check adds to the API server's answer whether the engine still does.
+func (c *kindCluster) Check(ctx context.Context) error {
+	err := c.connection.Check(ctx)
+	if err == nil {
+		return nil
+	}
+	short, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	out, engineErr := c.engine.run(short, "inspect", "-f", "{{.State.Status}}", c.name+"-control-plane")
+	if engineErr != nil {
+		return leak.WithHint(fmt.Errorf("the cluster has vanished: %w", errors.Join(err, engineErr)), "is the container engine still running? %s", c.hint)
+	}
+	return leak.WithHint(fmt.Errorf("%w (its container is %s)", err, out), "%s", c.hint)
+}
+
+// Close deletes the cluster, or only the run's namespace where the cluster is kept.
+func (c *kindCluster) Close(ctx context.Context) error {
+	if c.keep || c.reused {
+		return c.removeNamespace(ctx)
+	}
+	return c.discard(ctx)
+}
+
+// SaveLogs collects the nodes' logs, for a run that went wrong.
+func (c *kindCluster) SaveLogs(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, logsTimeout)
+	defer cancel()
+	return runChild(ctx, childRequest{Operation: "logs", Engine: c.engine, Name: c.name, Logs: c.logs}, nil)
+}
+
+// discard deletes the cluster whatever state it is in. It goes on after an interrupt: what was started
+// is stopped.
+func (c *kindCluster) discard(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
+	defer cancel()
+	os.Remove(c.kubeconfigFile)
+	return c.engine.remove(ctx, c.name, 500*time.Millisecond)
+}

@@ -1,0 +1,91 @@
+package nodeimage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// Bounds on an engine that hangs.
+const (
+	askTime  = 30 * time.Second
+	loadTime = 15 * time.Minute
+)
+
+// Present tells whether the engine has the image.
+func Present(ctx context.Context, o Options) (bool, error) {
+	ref, err := Tag(o)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, askTime, fmt.Errorf("%s did not answer in %s", o.Engine, askTime))
+	defer cancel()
+	// Unlike inspect, images answers an absent image without an error.
+	out, err := run(ctx, nil, o.Engine, "images", "--quiet", ref)
+	return strings.TrimSpace(out) != "", err
+}
+
+// load streams the image into the engine.
+func (b *builder) load(ctx context.Context, ref string, image v1.Image) error {
+	entries, err := archive(map[string]v1.Image{ref: image})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, loadTime, fmt.Errorf("%s did not take the image in %s", b.Engine, loadTime))
+	defer cancel()
+	r := stream(ctx, entries)
+	defer r.Close()
+	if _, err := run(ctx, &counter{r: r, tell: b.Progress.Status}, b.Engine, "load", "--quiet"); err != nil {
+		return fmt.Errorf("load %s: %w", ref, err)
+	}
+	present, err := Present(ctx, b.Options)
+	if err == nil && !present {
+		err = fmt.Errorf("%s took %s but does not have it", b.Engine, ref)
+	}
+	return err
+}
+
+// run returns what a command of the engine says.
+func run(ctx context.Context, in io.Reader, engine string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, engine, args...)
+	cmd.WaitDelay = 5 * time.Second // an input that blocks must not outlive the command
+	var out, said bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &said
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", leak.WithHint(fmt.Errorf("%s is not on the PATH", engine), "install docker or podman")
+	}
+	if err != nil {
+		return "", leak.WithHint(fmt.Errorf("%s %s: %w: %s", engine, args[0], err, strings.TrimSpace(said.String())),
+			"is the engine running, and may you use it? `%s info` tells", engine)
+	}
+	return out.String(), nil
+}
+
+// counter tells how much was read.
+type counter struct {
+	r    io.Reader
+	n    int64
+	tell func(format string, args ...any)
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	if before := c.n; (before+int64(n))>>24 != before>>24 {
+		c.tell("node image: loading: %d MB", (before+int64(n))/1e6)
+	}
+	c.n += int64(n)
+	return n, err
+}

@@ -1,0 +1,52 @@
+package nodeimage
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+const (
+	// Repository is that of the node images which leakrig builds. No registry has it.
+	Repository = "leakrig/node"
+	// ControlPlane is the repository of the images of the control plane on them: kubeadm's
+	// imageRepository. Upstream's name would say that a local build is a release.
+	ControlPlane = "leakrig.local"
+)
+
+// Options says which image.
+type Options struct {
+	// Kubernetes is the version: v1.34.4.
+	Kubernetes string
+	// Engine is the command line, docker or podman, that the image is looked up with and loaded into.
+	Engine string
+	// Cache is leakrig's folder for what is built once.
+	Cache    string
+	Progress leak.Progress
+}
+
+// Tag is the reference of the image for these options, present or not. It asks neither engine nor
+// network.
+func Tag(o Options) (string, error) {
+	r, err := o.recipe()
+	if err != nil {
+		return "", err
+	}
+	h, err := r.hash()
+	return Repository + ":" + o.Kubernetes + "-" + h, err
+}
+
+func (o Options) recipe() (recipe, error) {
+	r, ok := newRecipe(o.Kubernetes)
+	if !ok {
+		return r, leak.WithHint(fmt.Errorf("there is no node image of Kubernetes %q", o.Kubernetes), "leakrig can build %s", strings.Join(versions, ", "))
+	}
+	return r, nil
+}
+
+// KubeadmPatches returns what a kind cluster has to carry in kubeadmConfigPatches for these images. The
+// tags are those that kubeadm asks for by itself.
+func KubeadmPatches() []string {
+	return []string{"kind: ClusterConfiguration\nimageRepository: " + ControlPlane + "\n"}
+}

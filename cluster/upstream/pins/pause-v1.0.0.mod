@@ -1,0 +1,3 @@
+module leakrig.dev/upstream/pause
+
+go 1.26.0

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leakrig/leakrig/cluster"
+	"github.com/leakrig/leakrig/cluster/nodeimage"
+	"github.com/leakrig/leakrig/leak"
+)
+
+func doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Tell what this machine can do, what is missing, and what to type",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cache, err := cacheDir()
+			if err != nil {
+				return err
+			}
+			all := append(localDiagnoses(c.Context()), cluster.Diagnose(c.Context(), cluster.Options{Cache: cache})...)
+			for _, d := range all {
+				if d.Err == nil {
+					fmt.Fprintf(c.OutOrStdout(), "✓ %-24s %s\n", d.What, d.Detail)
+					continue
+				}
+				fmt.Fprintf(c.OutOrStdout(), "✗ %-24s %s\n  %-24s needed for: %s\n", d.What, firstLine(d.Err.Error()), "", d.For)
+				if hint := leak.Hint(d.Err); hint != "" {
+					fmt.Fprintf(c.OutOrStdout(), "  %-24s hint: %s\n", "", hint)
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func firstLine(s string) string {
+	first, _, _ := strings.Cut(printable(s), "\n")
+	return first
+}
+
+// localDiagnoses are those that have nothing to do with clusters.
+func localDiagnoses(ctx context.Context) []cluster.Diagnosis {
+	out, err := exec.CommandContext(ctx, "go", "version").Output()
+	if err != nil {
+		err = leak.WithHint(errors.New("the go command is not on the PATH"), "install Go 1.26 or newer")
+	}
+	_, procErr := os.ReadFile("/proc/self/status")
+	if procErr != nil {
+		procErr = leak.WithHint(errors.New("there is no /proc"), "leave the process probe out of scenarios on this machine")
+	}
+	return []cluster.Diagnosis{
+		{What: "go", For: "building subjects and control planes", Detail: strings.TrimSpace(string(out)), Err: err},
+		{What: "/proc", For: "the process probe", Detail: "readable", Err: procErr},
+	}
+}
+
+func cleanCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "clean",
+		Short: "Remove kept clusters, and what a rig that was killed has left",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cache, err := cacheDir()
+			if err != nil {
+				return err
+			}
+			removed, err := cluster.Clean(c.Context(), cache)
+			for _, name := range removed {
+				fmt.Fprintf(c.OutOrStdout(), "removed cluster %s\n", name)
+			}
+			return err
+		},
+	}
+}
+
+func nodeImageCommand() *cobra.Command {
+	parent := &cobra.Command{
+		Use:   "node-image",
+		Short: "Build node images for kind from upstream modules",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	var kubernetes string
+	build := &cobra.Command{
+		Use:   "build",
+		Short: "Build the node image, unless the engine has it",
+		Long: `Build a node image for kind from Debian's packages and upstream Go modules at pinned versions, where
+kind's own image cannot be pulled. Needs Linux, root and debootstrap. What has not changed since the
+last build is not built again.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cache, err := cacheDir()
+			if err != nil {
+				return err
+			}
+			e, err := cluster.Engine(c.Context())
+			if err != nil {
+				return err
+			}
+			progress := newProgress(os.Stderr)
+			defer progress.Done()
+			start := time.Now()
+			ref, err := nodeimage.Build(c.Context(), nodeimage.Options{Kubernetes: kubernetes, Engine: e, Cache: cache, Progress: progress})
+			if err != nil {
+				return err
+			}
+			progress.Log("in %s", time.Since(start).Round(100*time.Millisecond))
+			fmt.Fprintln(c.OutOrStdout(), ref)
+			return nil
+		},
+	}
+	build.Flags().StringVar(&kubernetes, "kubernetes", cluster.DefaultVersion, "version of Kubernetes")
+	parent.AddCommand(build)
+	return parent
+}

@@ -1,0 +1,199 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// needsKind skips a test, loudly, where no engine answers, and never in CI.
+func needsKind(t *testing.T) {
+	t.Helper()
+	if out, err := exec.Command("docker", "info").CombinedOutput(); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("no container engine answers: %v\n%s", err, out)
+		}
+		t.Skip("SKIPPED: no container engine answers, nothing was run on kind")
+	}
+	if out, err := exec.Command(leakrig, "node-image", "build").CombinedOutput(); err != nil {
+		t.Fatalf("node image: %v\n%s", err, out)
+	}
+	t.Cleanup(func() {
+		if left := containers(t); left != "" {
+			t.Errorf("containers are left: %s", left)
+		}
+	})
+}
+
+// containers lists those of leakrig's clusters.
+func containers(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("docker", "ps", "-a", "--filter", "name=leakrig-", "--format", "{{.Names}}").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// The same scenario gives the same verdict and the same growth as a pod and as a process on kind, and
+// as a process on an existing cluster; a kept cluster serves all of them.
+func TestKind(t *testing.T) {
+	needsKind(t)
+	privateTmp(t)
+	defer run(t, "clean")
+	growth := map[string]float64{}
+	measure := func(name, placement string, args ...string) result {
+		runs := t.TempDir()
+		r := run(t, append([]string{"run", "watch-then-delete", "--variant", "leaky,fixed", "--runs-dir", runs}, args...)...)
+		if r.code != leak.ExitMet {
+			t.Fatalf("%s: %s", name, r)
+		}
+		dir := runDir(t, runs)
+		record, verdict := readRecord(t, dir), readVerdict(t, dir)
+		if got := record.Variants[0].Subject.Placement; got != placement {
+			t.Errorf("%s: the subject ran as a %s", name, got)
+		}
+		if values := record.Variants[0].Final().Sample("process").Values; values["rss"] < 1<<20 || values["threads"] < 2 || values["descriptors"] < 3 {
+			t.Errorf("%s: process %v", name, values)
+		}
+		growth[name] = findingOf(t, variantVerdict(t, verdict, "leaky"), "receive").PerOperation
+		return r
+	}
+	r := measure("pod on kind", "pod", "--cluster", "kind", "--keep")
+	met("kind")
+	kept := regexp.MustCompile(`kubeconfig (\S+)`).FindStringSubmatch(r.stderr)
+	if kept == nil {
+		t.Fatalf("the kept cluster's kubeconfig is not named: %s", r)
+	}
+	start := time.Now()
+	measure("process on kind", "process", "--cluster", "kind", "--reuse", "--placement", "process")
+	t.Logf("a run that reuses the cluster took %s", time.Since(start).Round(time.Second))
+	measure("process on existing", "process", "--cluster", "existing", "--kubeconfig", kept[1])
+	for name, per := range growth {
+		if math.Abs(per-growth["pod on kind"]) > 0.05 {
+			t.Errorf("%s: %g an operation, pod on kind: %g", name, per, growth["pod on kind"])
+		}
+	}
+	namespaces := exec.Command("docker", "exec", containers(t), "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "get", "namespaces", "-o", "name")
+	out, err := namespaces.CombinedOutput()
+	if err != nil || strings.Contains(string(out), "leakrig-") {
+		t.Errorf("namespaces are left: %v\n%s", err, out)
+	}
+	if r := run(t, "run", "watch-then-delete", "--cluster", "existing", "--kubeconfig", productionKubeconfig(t, kept[1])); r.code != leak.ExitUnmeasured || !strings.Contains(r.stderr+r.stdout, "looks like production") {
+		t.Errorf("ran on production: %s", r)
+	}
+	if r := run(t, "clean"); r.code != 0 || !strings.Contains(r.stdout, "removed cluster leakrig-kept-") {
+		t.Error(r)
+	}
+}
+
+// productionKubeconfig is the same cluster under a name that looks like production.
+func productionKubeconfig(t *testing.T, kubeconfig string) string {
+	t.Helper()
+	text := regexp.MustCompile(`kind-leakrig-kept-\w+`).ReplaceAllString(string(readFile(t, kubeconfig)), "eu-prod-1")
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Ctrl-C at any stage leaves no container, no process and no kubeconfig.
+func TestKindInterrupt(t *testing.T) {
+	needsKind(t)
+	for name, stage := range map[string]func(*testing.T, *rig){
+		"while the containers are made": func(t *testing.T, _ *rig) {
+			waitFor(t, func() bool { return containers(t) != "" })
+		},
+		"while kubeadm runs": func(t *testing.T, _ *rig) {
+			waitFor(t, func() bool { return containers(t) != "" })
+			time.Sleep(5 * time.Second)
+		},
+		"under load": func(t *testing.T, r *rig) { r.until(t, `fixed: round 1/8`) },
+		"while it is deleted": func(t *testing.T, r *rig) {
+			r.until(t, `fixed: round 8/8`)
+			time.Sleep(2500 * time.Millisecond)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			privateTmp(t)
+			runs := t.TempDir()
+			r := start(t, "run", "watch-then-delete", "--cluster", "kind", "--runs-dir", runs, "--variant", "fixed")
+			stage(t, r)
+			if err := syscall.Kill(-r.cmd.Process.Pid, syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+			got := r.wait(t)
+			// An interrupt that comes when all is measured and judged changes nothing any more.
+			if got.code != leak.ExitInterrupted && name != "while it is deleted" {
+				t.Errorf("%s", got)
+			}
+			if got.code == leak.ExitInterrupted && !readRecord(t, runDir(t, runs)).Interrupted {
+				t.Error("the record does not say interrupted")
+			}
+			if left := containers(t); left != "" {
+				t.Errorf("containers are left: %s", left)
+			}
+			met("kind")
+		})
+	}
+}
+
+// A cluster that stops answering ends the run as not measured, with what was measured kept.
+func TestKindNodePaused(t *testing.T) {
+	needsKind(t)
+	privateTmp(t)
+	runs := t.TempDir()
+	r := start(t, "run", "watch-then-delete", "--cluster", "kind", "--runs-dir", runs, "--variant", "fixed")
+	r.until(t, `fixed: round 2/8`)
+	node := containers(t)
+	if out, err := exec.Command("docker", "pause", node).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	got := r.wait(t)
+	if got.code != leak.ExitUnmeasured || !strings.Contains(got.stdout, "paused") {
+		t.Error(got)
+	}
+	dir := runDir(t, runs)
+	if have := len(readRecord(t, dir).Variants[0].Snapshots) - 1; have < 2 {
+		t.Errorf("%d rounds were kept", have)
+	}
+	if r := run(t, "judge", string(dir)); r.code != leak.ExitUnmeasured || !strings.Contains(r.stdout, "of 8 planned rounds") {
+		t.Error(r)
+	}
+	met("kind")
+}
+
+// Two runs that start at the same moment both end right.
+func TestKindTwoAtOnce(t *testing.T) {
+	needsKind(t)
+	privateTmp(t)
+	var both sync.WaitGroup
+	results := make([]result, 2)
+	rigs := []*rig{}
+	for range results {
+		rigs = append(rigs, start(t, "run", "watch-then-delete", "--cluster", "kind", "--variant", "fixed", "--rounds", "5", "--runs-dir", t.TempDir()))
+	}
+	for i, r := range rigs {
+		both.Go(func() { results[i] = r.wait(t) })
+	}
+	both.Wait()
+	for i, r := range results {
+		if r.code != leak.ExitMet {
+			t.Errorf("%s: %s", fmt.Sprint("run ", i), r)
+		}
+	}
+	met("kind")
+}

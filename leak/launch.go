@@ -1,0 +1,63 @@
+package leak
+
+import (
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Launch is one start of a program, wherever it is placed.
+type Launch struct {
+	// Variant is the variant's name, for messages.
+	Variant string
+	// Program is the binary on this machine; Args are its arguments.
+	Program string
+	Args    []string
+	Env     map[string]string
+	// Port is where it shall listen, 0 for one that is free.
+	Port         int
+	Pprof, Ready string
+	ReadyTimeout time.Duration
+	// Rules and Limits are those of the scenario, for a pod.
+	Rules  []PolicyRule
+	Limits map[string]string
+	// Log is the file for its output, which exists.
+	Log string
+	// Info is kept for the record.
+	Info SubjectInfo
+}
+
+// profileRate is how many bytes are allocated between two heap samples of a subject that the rig
+// starts: an eighth of Go's default, so that a leak of some hundred KiB is attributed.
+const profileRate = 64 << 10
+
+// WithProfileRate is a GODEBUG value with the rig's sampling rate, unless it sets one of its own.
+func WithProfileRate(godebug string) string {
+	if strings.Contains(godebug, "memprofilerate=") {
+		return godebug
+	}
+	return strings.TrimPrefix(godebug+",memprofilerate="+strconv.Itoa(profileRate), ",")
+}
+
+// LastWords are the last lines of a subject's log, for the error that tells of its death; "" where
+// there are none.
+func LastWords(log string) string {
+	const lines, bytes = 4, 2048
+	f, err := os.Open(log)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if size, err := f.Seek(0, io.SeekEnd); err == nil {
+		_, _ = f.Seek(max(0, size-bytes), io.SeekStart)
+	}
+	data, _ := io.ReadAll(io.LimitReader(f, bytes))
+	all := strings.Split(strings.TrimSpace(string(data)), "\n")
+	last := strings.Join(all[max(0, len(all)-lines):], "\n")
+	if last == "" {
+		return ""
+	}
+	return "\nits last words:\n" + last
+}
