@@ -6,7 +6,7 @@ VARIANT ?=
 ARGS    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build scenario test quick lint fuzz clean
+.PHONY: help build scenario node-image doctor test quick lint fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,10 +14,16 @@ help: ## list the targets
 build: ## build bin/leakrig
 	go build -o bin/leakrig ./cmd/leakrig
 
-scenario: build ## run a scenario: NAME=watch-then-delete [CLUSTER=embedded] [VARIANT=leaky,fixed] [ARGS=...]
+scenario: build ## run a scenario: NAME=watch-then-delete [CLUSTER=kind] [VARIANT=leaky,fixed] [ARGS=...]
 	bin/leakrig run $(NAME) --cluster $(CLUSTER) $(if $(VARIANT),--variant $(VARIANT)) $(ARGS)
 
-test: ## all tests, those against a real kube-apiserver included (builds it at first)
+node-image: build ## build the node image for kind from upstream modules (Linux, root)
+	bin/leakrig node-image build
+
+doctor: build ## tell what this machine can do, what is missing, and what to type
+	bin/leakrig doctor
+
+test: ## all tests, those against real parts included (builds kube-apiserver at first)
 	internal/test.sh
 
 quick: ## unit tests only: under a minute

@@ -14,18 +14,25 @@ step "unit tests, with the race detector where cgo can be had"
 race=$(go env CGO_ENABLED | grep -q 1 && command -v "$(go env CC)" >/dev/null && echo -race || true)
 [ -n "$race" ] || echo "no C compiler: WITHOUT the race detector"
 go test $race ./...
+for module in subjects/*/; do
+	(cd "$module" && GOWORK=off go test ./...)
+done
 
 step "tests against real parts"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
 go test -count=1 -v -tags e2e -timeout 45m ./internal/e2e ./cluster/... | tee "$log" || status=$?
-for part in kube-apiserver calibration chromium; do
+declare -A lacking=(
+	[chromium]="the report was not looked at in a browser, since there is no Chromium on the PATH"
+	[kind]="nothing was run on kind, since no container engine answers"
+)
+for part in kube-apiserver calibration chromium kind; do
 	met=$(grep -c "^MET $part$" "$log" || true)
 	echo "$met tests met $part"
 	if [ "$met" -eq 0 ]; then
-		if [ "$part" = chromium ] && [ -z "${CI:-}" ]; then
-			echo "SKIPPED: the report was not looked at in a browser, since there is no Chromium on the PATH"
+		if [ -n "${lacking[$part]:-}" ] && [ -z "${CI:-}" ]; then
+			echo "SKIPPED: ${lacking[$part]}"
 		else
 			echo "no test met $part"
 			status=1

@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -75,16 +77,10 @@ func (l *lab) run(t *testing.T, ctx context.Context) (record *leak.Record, err e
 	if readErr != nil {
 		t.Fatal(readErr)
 	}
-	if a, b := fmt.Sprintf("%+v", *onDisk), fmt.Sprintf("%+v", *record); len(onDisk.Variants) != len(record.Variants) || len(a) == 0 || len(b) == 0 {
+	a, errA := json.Marshal(onDisk)
+	b, errB := json.Marshal(record)
+	if errA != nil || errB != nil || !bytes.Equal(a, b) || onDisk.Finished.IsZero() {
 		t.Errorf("on disk:\n%s\nreturned:\n%s", a, b)
-	}
-	for i, v := range onDisk.Variants {
-		if len(v.Snapshots) != len(record.Variants[i].Snapshots) || (v.Failure == nil) != (record.Variants[i].Failure == nil) {
-			t.Errorf("%s: on disk %d snapshots, failure %v; returned %d, %v", v.Name, len(v.Snapshots), v.Failure, len(record.Variants[i].Snapshots), record.Variants[i].Failure)
-		}
-	}
-	if (onDisk.Failure == nil) != (record.Failure == nil) || onDisk.Interrupted != record.Interrupted || onDisk.Finished.IsZero() {
-		t.Errorf("on disk: %+v", onDisk)
 	}
 	return record, nil
 }

@@ -389,21 +389,25 @@ func TestInterrupted(t *testing.T) {
 // A run directory that cannot be written ends the run with an error, since nothing more could be
 // recorded; all that was started is stopped.
 func TestDiskFails(t *testing.T) {
-	for name, breakIt := range map[string]func(dir string) error{
-		"removed": os.RemoveAll,
-		"a file in its place": func(dir string) error {
+	for _, c := range []struct {
+		name  string
+		ruin  func(dir string) error
+		every int // tried at every nth event: the writes to a real disk take their time
+	}{
+		{"removed", os.RemoveAll, 1},
+		{"a file in its place", func(dir string) error {
 			return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600))
-		},
-		"a folder in the record's place": func(dir string) error {
+		}, 5},
+		{"a folder in the record's place", func(dir string) error {
 			return errors.Join(os.RemoveAll(dir+"/run.json"), os.MkdirAll(dir+"/run.json/x", 0o700))
-		},
+		}, 5},
 	} {
-		for i, event := range usual {
-			bubble(t, fmt.Sprintf("%s at %d %s", name, i, event), func(t *testing.T) {
+		for i := 0; i < len(usual); i += c.every {
+			bubble(t, fmt.Sprintf("%s at %d %s", c.name, i, usual[i]), func(t *testing.T) {
 				l := newLab(t)
 				l.at = func(string) error {
 					if len(l.events) == i+1 {
-						return breakIt(string(l.Dir))
+						return c.ruin(string(l.Dir))
 					}
 					return nil
 				}

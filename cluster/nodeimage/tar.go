@@ -186,18 +186,34 @@ type part struct {
 	io.Closer
 }
 
-// follow returns the file at the end of the links that name leads to, or false.
+// follow returns the file at the end of the links that name leads through, or false.
 func (x indexed) follow(name string) (entry, bool) {
-	for range 8 {
-		e, ok := x[name]
-		if !ok || e.mode&fs.ModeSymlink == 0 {
+	for range 16 { // a ring of links never ends
+		next, ok := x.step(name)
+		if !ok {
+			e, ok := x[name]
 			return e, ok
 		}
-		if path.IsAbs(e.link) {
-			name = strings.TrimPrefix(path.Clean(e.link), "/")
-		} else {
-			name = path.Join(path.Dir(name), e.link)
-		}
+		name = next
 	}
 	return entry{}, false
+}
+
+// step replaces the first link in a path: /lib is one, too.
+func (x indexed) step(name string) (string, bool) {
+	for i := 0; i <= len(name); i++ {
+		if i < len(name) && name[i] != '/' {
+			continue
+		}
+		e, ok := x[name[:i]]
+		if !ok || e.mode&fs.ModeSymlink == 0 {
+			continue
+		}
+		target := e.link
+		if !path.IsAbs(target) {
+			target = path.Join(path.Dir(e.name), target)
+		}
+		return strings.TrimPrefix(path.Join("/", target, name[i:]), "/"), true
+	}
+	return "", false
 }
