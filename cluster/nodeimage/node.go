@@ -78,7 +78,7 @@ func (b *builder) nodeFiles(ctx context.Context, binaries map[string]string) ([]
 // units enables units as systemctl would, and masks one that would write to the machine's kernel.
 func units() []entry {
 	entries := []entry{symlink("etc/systemd/system/systemd-binfmt.service", "/dev/null")}
-	for _, unit := range []string{"containerd", "kubelet", "leakrig-images", "undo-mount-hacks"} {
+	for _, unit := range []string{"containerd", "kubelet", "leakrig-images", "leakrig-network", "undo-mount-hacks"} {
 		entries = append(entries, symlink("etc/systemd/system/multi-user.target.wants/"+unit+".service", "/etc/systemd/system/"+unit+".service"))
 	}
 	return entries
