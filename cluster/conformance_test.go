@@ -5,7 +5,11 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,15 +20,46 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/leakrig/leakrig/cluster/nodeimage"
 	"github.com/leakrig/leakrig/leak"
 )
 
-func TestEmbedded(t *testing.T) {
+// The kind provider starts this binary again as its child.
+func TestMain(m *testing.M) {
+	Child()
+	os.Exit(m.Run())
+}
+
+func cacheDir(t *testing.T) string {
+	t.Helper()
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	conform(t, &Embedded{Cache: filepath.Join(cache, "leakrig")})
+	return filepath.Join(cache, "leakrig")
+}
+
+func TestEmbedded(t *testing.T) {
+	conform(t, &Embedded{Cache: cacheDir(t)})
+}
+
+func TestKind(t *testing.T) {
+	ctx := context.Background()
+	e, err := detectEngine(ctx)
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skipf("SKIPPED: %v", err)
+	}
+	options := nodeimage.Options{Kubernetes: DefaultVersion, Engine: string(e), Cache: cacheDir(t), Progress: testProgress{t}}
+	if _, err := nodeimage.Build(ctx, options); err != nil {
+		t.Fatal(err)
+	}
+	conform(t, &Kind{Options{Cache: cacheDir(t)}})
+	if left, err := e.run(ctx, "ps", "-a", "-q", "--filter", "name=leakrig-conformance"); err != nil || left != "" {
+		t.Errorf("containers are left: %s %v", left, err)
+	}
 }
 
 // conform is what every provider has to do.
@@ -44,6 +79,9 @@ func conform(t *testing.T, p leak.Provider) {
 			t.Fatal(err)
 		}
 		fmt.Println("MET kube-apiserver")
+		if c.Info().Provider == "kind" {
+			fmt.Println("MET kind")
+		}
 		closed := false
 		defer func() {
 			if !closed {
@@ -61,6 +99,9 @@ func conform(t *testing.T, p leak.Provider) {
 			t.Errorf("others can read the kubeconfig: %s", info.Mode())
 		}
 		createPod(t, c.Kubeconfig())
+		if runner, ok := c.(leak.PodRunner); ok {
+			runPods(t, runner)
+		}
 		if err := c.Check(ctx); err != nil {
 			t.Error(err)
 		}
@@ -127,6 +168,111 @@ func createPod(t *testing.T, kubeconfig string) {
 	}
 }
 
+// runPods is what every cluster that runs pods has to do.
+func runPods(t *testing.T, runner leak.PodRunner) {
+	ctx := context.Background()
+	program := filepath.Join(t.TempDir(), "calibration")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", program, ".")
+	build.Dir = "../subjects/calibration"
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	launch := func(args ...string) leak.Launch {
+		return leak.Launch{
+			Variant: "v", Program: program, Args: args, Pprof: "/debug/pprof", Ready: "/healthz",
+			ReadyTimeout: time.Minute, Log: filepath.Join(t.TempDir(), "subject.log"),
+		}
+	}
+	t.Run("a pod that runs", func(t *testing.T) {
+		s, err := runner.RunPod(ctx, launch("-plant=nothing"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		target := s.Target()
+		if body := get(t, target, target.Pprof+"/goroutine?debug=1"); !strings.Contains(body, "goroutine profile: total") {
+			t.Errorf("pprof says %.80q", body)
+		}
+		status, err := fs.ReadFile(target.Proc, "status")
+		if err != nil || !strings.Contains(string(status), "VmRSS:") {
+			t.Errorf("/proc: %v %.80q", err, status)
+		}
+		if fds, err := fs.ReadDir(target.Proc, "fd"); err != nil || len(fds) < 3 {
+			t.Errorf("descriptors: %d %v", len(fds), err)
+		}
+		if got := s.Info().Placement; got != leak.PlacementPod {
+			t.Errorf("placement %s", got)
+		}
+		if err := s.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+		if s.Err() != nil {
+			t.Errorf("stopped, and said to have died: %v", s.Err())
+		}
+	})
+	t.Run("a pod that never starts", func(t *testing.T) {
+		l := launch("-plant=nonsense")
+		s, err := runner.RunPod(ctx, l)
+		if err == nil {
+			s.Stop(ctx)
+			t.Fatal("it started")
+		}
+		if log, _ := os.ReadFile(l.Log); !strings.Contains(string(log), `unknown -plant "nonsense"`) {
+			t.Errorf("its log: %q", log)
+		}
+		if !strings.Contains(err.Error(), "exit code 1") || leak.Hint(err) == "" {
+			t.Error(err)
+		}
+	})
+	t.Run("a pod that is killed for its memory", func(t *testing.T) {
+		l := launch("-plant=heap")
+		l.Limits = map[string]string{"memory": "32Mi"}
+		s, err := runner.RunPod(ctx, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Stop(ctx)
+		target := s.Target()
+		client := &http.Client{Transport: target.Transport(), Timeout: 5 * time.Second}
+		deadline := time.After(time.Minute)
+		for s.Err() == nil {
+			select {
+			case <-deadline:
+				t.Fatal("it lives on")
+			default:
+			}
+			if resp, err := client.Post(target.URL+"/work", "", nil); err == nil {
+				resp.Body.Close()
+			}
+		}
+		if err := s.Err(); !strings.Contains(err.Error(), "OOMKilled") || !strings.Contains(leak.Hint(err), "subject.limits") {
+			t.Errorf("%v, hint: %s", err, leak.Hint(err))
+		}
+	})
+	t.Run("cancelled while it starts", func(t *testing.T) {
+		short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+		defer cancel()
+		if s, err := runner.RunPod(short, launch("-plant=nothing")); err == nil {
+			s.Stop(ctx)
+			t.Error("it started although the context had ended")
+		}
+	})
+}
+
+func get(t *testing.T, target leak.Target, url string) string {
+	t.Helper()
+	resp, err := (&http.Client{Transport: target.Transport()}).Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
 // processesWith lists the command lines that name a folder.
 func processesWith(dir string) []string {
 	var found []string
@@ -141,11 +287,7 @@ func processesWith(dir string) []string {
 
 // Ready-made binaries are used where their version is the right one, and only there.
 func TestKubebuilderAssets(t *testing.T) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &Embedded{Cache: filepath.Join(cache, "leakrig")}
+	e := &Embedded{Cache: cacheDir(t)}
 	o := leak.BootOptions{Spec: leak.ClusterSpec{Kubernetes: DefaultVersion}, Progress: testProgress{t}}
 	built, err := e.binaries(context.Background(), o)
 	if err != nil {

@@ -58,7 +58,7 @@ func (k *Kind) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, erro
 		return nil, err
 	}
 	start := time.Now()
-	c := &kindCluster{engine: e, name: "leakrig-" + o.Run, image: image, logs: o.Logs, keep: k.Keep, kubeconfigFile: filepath.Join(o.Scratch, "admin.kubeconfig")}
+	c := &kindCluster{engine: e, name: "leakrig-" + o.Run, image: image, logs: o.Logs, progress: o.Progress, keep: k.Keep, kubeconfigFile: filepath.Join(o.Scratch, "admin.kubeconfig")}
 	if k.Keep || k.Reuse {
 		c.name = keptName(image, o.Spec.Nodes)
 		c.kubeconfigFile = filepath.Join(k.Cache, "kept", c.name, "kubeconfig")
@@ -118,6 +118,7 @@ type kindCluster struct {
 	image          nodeImage
 	kubeconfigFile string // of the cluster's administrator
 	logs           string
+	progress       leak.Progress
 	info           leak.ClusterInfo
 	// keep leaves the cluster running; reused says that an earlier run has left it.
 	keep, reused bool
@@ -273,6 +274,7 @@ func (c *kindCluster) Check(ctx context.Context) error {
 // Close deletes the cluster, or only the run's namespace where the cluster is kept.
 func (c *kindCluster) Close(ctx context.Context) error {
 	if c.keep || c.reused {
+		c.progress.Log("kept for --reuse: cluster %s, kubeconfig %s (leakrig clean removes it)", c.name, c.kubeconfigFile)
 		return c.removeNamespace(ctx)
 	}
 	return c.discard(ctx)

@@ -274,7 +274,9 @@ func (p *pod) reach(ctx context.Context, c *kindCluster) error {
 	base := "http://" + address
 	p.target = leak.Target{
 		URL: base, Pprof: base + strings.TrimSuffix(p.launch.Pprof, "/"),
-		Transport: func() *http.Transport { return &http.Transport{} },
+		// A connection that this side closes stands in the pod for another second, as containerd's
+		// port-forward is; so every request asks the subject to close it.
+		Transport: func() *http.Transport { return &http.Transport{DisableKeepAlives: true} },
 	}
 	if p.target.Proc, err = c.proc(ctx, p.node, p.namespace, p.name); err != nil {
 		return err

@@ -20,8 +20,12 @@ import (
 // more: what drains slowly is gone by then, a leak is not.
 const idleFactor = 10
 
-// teardownTimeout bounds the stop of a subject or a cluster after an interrupt.
-const teardownTimeout = time.Minute
+// stopTimeout bounds the stop of a subject, teardownTimeout that of a cluster, in whatever state they
+// are.
+const (
+	stopTimeout     = 20 * time.Second
+	teardownTimeout = 2 * time.Minute
+)
 
 // Config is one run.
 type Config struct {
@@ -38,6 +42,8 @@ type Config struct {
 	Progress leak.Progress
 	// Version is the rig's own.
 	Version string
+	// CheckEvery is how often the cluster is asked whether it still answers.
+	CheckEvery time.Duration
 }
 
 // Run performs the run and returns its record, which is also in run.json. What could not be measured

@@ -432,3 +432,38 @@ func TestDiskFails(t *testing.T) {
 		t.Error("no run directory at all, and no error")
 	}
 }
+
+// hangs is an action whose operations never return.
+type hangs struct{}
+
+func (hangs) Run(ctx context.Context, _ leak.Target, _ int) (leak.Tally, error) {
+	<-ctx.Done()
+	return leak.Tally{}, nil
+}
+
+// A cluster that no longer answers ends the run at once, and not when the operations that hang on it
+// reach their own deadlines.
+func TestClusterVanishes(t *testing.T) {
+	bubble(t, "under load", func(t *testing.T) {
+		l := newLab(t)
+		l.CheckEvery = time.Second
+		l.Scenario.Spec.Round[0].Value = hangs{}
+		l.at = func(event string) error {
+			if event == "check" {
+				return errors.New("the API server no longer answers")
+			}
+			return nil
+		}
+		start := time.Now()
+		record, err := l.run(t, t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := record.Variants[0].Failure; f == nil || !strings.Contains(f.Message, "no longer answers") || record.Failure == nil {
+			t.Errorf("failures %+v, %+v", f, record.Failure)
+		}
+		if d := time.Since(start); d > 5*time.Second {
+			t.Errorf("it took %s", d)
+		}
+	})
+}

@@ -34,13 +34,13 @@ func (r *run) variant(ctx context.Context, v leak.Variant, record *leak.VariantR
 		return fmt.Errorf("start: %w", err)
 	}
 	defer func() {
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), teardownTimeout)
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
 		err = errors.Join(err, subject.Stop(stop))
 	}()
 	record.Subject = subject.Info()
 
-	// Everything ends at once when the subject does, with the reason why it did.
+	// Everything ends at once when the subject does, or the cluster, with the reason why.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
@@ -50,8 +50,34 @@ func (r *run) variant(ctx context.Context, v leak.Variant, record *leak.VariantR
 		case <-ctx.Done():
 		}
 	}()
+	go func() { cancel(r.watchCluster(ctx)) }()
 	m := &measurement{run: r, name: v.Name, record: record, subject: subject, next: 1}
 	return m.blame(ctx, m.rounds(ctx))
+}
+
+// watchCluster returns when the cluster has not answered twice in a row, with the reason, or when ctx
+// ends. Without it, every operation of a round would wait for its own deadline.
+func (r *run) watchCluster(ctx context.Context) error {
+	if r.cluster == nil {
+		<-ctx.Done()
+		return nil
+	}
+	for failed := 0; ; {
+		if err := sleep(ctx, r.CheckEvery); err != nil {
+			return nil
+		}
+		err := r.cluster.Check(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			failed = 0
+		case failed > 0:
+			return err
+		default:
+			failed++
+		}
+	}
 }
 
 // blame prefers the death of the subject to the error that followed from it, which may come first.

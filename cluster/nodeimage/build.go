@@ -20,20 +20,22 @@ func Build(ctx context.Context, o Options) (ref string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if present, err := Present(ctx, o); err != nil || present {
+	present, err := Present(ctx, o)
+	if err != nil || present {
 		return ref, err
 	}
 	b, unlock, err := newBuilder(ctx, o)
 	if err != nil {
-		return "", err
+		return ref, err
 	}
 	defer unlock()
-	if present, err := Present(ctx, o); err != nil || present {
-		return ref, err // built by the one that this process waited for
+	present, err = Present(ctx, o) // now that this process has waited
+	if err != nil || present {
+		return ref, err
 	}
 	start := time.Now()
 	if err := b.build(ctx, ref); err != nil {
-		return "", fmt.Errorf("node image %s: %w", ref, err)
+		return ref, fmt.Errorf("node image %s: %w", ref, err)
 	}
 	o.Progress.Log("node image: %s is built, in %s", ref, time.Since(start).Round(time.Second))
 	return ref, nil

@@ -26,13 +26,12 @@ const (
 //go:embed files
 var ownFiles embed.FS
 
-// recipe is everything that an image is made of, apart from code.
+// recipe is everything that an image is made of, apart from the code that follows it.
 type recipe struct {
 	version, arch string
 	debian        debian
 	kind          string
 	files         fs.FS
-	kubernetes    upstream.Module
 	commands      []command
 	images        []controlPlaneImage
 }
@@ -58,24 +57,16 @@ type controlPlaneImage struct {
 // ref is the reference by which the kubelet asks for the image.
 func (i controlPlaneImage) ref() string { return ControlPlane + "/" + i.name() + ":" + i.tag }
 
-// newRecipe returns the recipe for a version of Kubernetes, false where there is none. Another version is
-// a pin of Kubernetes and a case with the tags of `kubeadm config images list`.
-func newRecipe(kubernetes string) (recipe, bool) {
-	switch kubernetes {
-	case "v1.34.4":
-		return recipeFor(kubernetes, tags{etcd: "3.6.5-0", coredns: "v1.12.1", pause: "3.10.1"}), true
-	default:
-		return recipe{}, false
-	}
-}
-
-// versions lists what newRecipe knows.
-var versions = []string{"v1.34.4"}
-
 // tags are those of the images that are not Kubernetes' own.
 type tags struct{ etcd, coredns, pause string }
 
-func recipeFor(version string, t tags) recipe {
+// releases are the versions of Kubernetes that there is a recipe for, with the tags that `kubeadm config
+// images list` names. Another version is a pin in package upstream and a line here.
+var releases = map[string]tags{
+	"v1.34.4": {etcd: "3.6.5-0", coredns: "v1.12.1", pause: "3.10.1"},
+}
+
+func newRecipe(version string, t tags) recipe {
 	kubernetes := upstream.Kubernetes(version)
 	kube := func(dir, name string) command {
 		return command{kubernetes, "k8s.io/kubernetes/cmd/" + name, dir + "/" + name}
@@ -84,12 +75,11 @@ func recipeFor(version string, t tags) recipe {
 		return command{upstream.Containerd, "github.com/containerd/containerd/cmd/" + name, "usr/local/bin/" + name}
 	}
 	return recipe{
-		version:    recipeVersion,
-		arch:       runtime.GOARCH,
-		debian:     bookworm,
-		kind:       kindVersion + " " + kindSum,
-		files:      ownFiles,
-		kubernetes: kubernetes,
+		version: recipeVersion,
+		arch:    runtime.GOARCH,
+		debian:  bookworm,
+		kind:    kindVersion + " " + kindSum,
+		files:   ownFiles,
 		commands: []command{
 			kube("usr/bin", "kubeadm"),
 			kube("usr/bin", "kubelet"),

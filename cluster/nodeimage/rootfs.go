@@ -97,10 +97,10 @@ func requirements() (string, error) {
 		return "", leak.WithHint(fmt.Errorf("a node image needs Linux, not %s", runtime.GOOS), hint)
 	}
 	if os.Geteuid() != 0 {
-		return "", leak.WithHint(errors.New("a node image needs root: debootstrap does"), "run `sudo -E leakrig node-image build` once; the image is everyone's")
+		return "", leak.WithHint(errors.New("a node image needs root: debootstrap does"), "run `sudo leakrig node-image build` once, with go on root's PATH: the engine then has the image for everyone")
 	}
-	path := os.Getenv("PATH")
-	for _, dir := range append(filepath.SplitList(path), "/usr/sbin", "/sbin") {
+	// A user's PATH often lacks the last two.
+	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/sbin") {
 		if file := filepath.Join(dir, "debootstrap"); executable(file) {
 			return file, nil
 		}

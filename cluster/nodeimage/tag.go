@@ -34,15 +34,18 @@ func Tag(o Options) (string, error) {
 		return "", err
 	}
 	h, err := r.hash()
-	return Repository + ":" + o.Kubernetes + "-" + h, err
+	if err != nil {
+		return "", err
+	}
+	return Repository + ":" + o.Kubernetes + "-" + h, nil
 }
 
 func (o Options) recipe() (recipe, error) {
-	r, ok := newRecipe(o.Kubernetes)
+	t, ok := releases[o.Kubernetes]
 	if !ok {
-		return r, leak.WithHint(fmt.Errorf("there is no node image of Kubernetes %q", o.Kubernetes), "leakrig can build %s", strings.Join(versions, ", "))
+		return recipe{}, leak.WithHint(fmt.Errorf("there is no node image of Kubernetes %q", o.Kubernetes), "leakrig can build %s", strings.Join(sortedKeys(releases), ", "))
 	}
-	return r, nil
+	return newRecipe(o.Kubernetes, t), nil
 }
 
 // KubeadmPatches returns what a kind cluster has to carry in kubeadmConfigPatches for these images. The

@@ -22,6 +22,10 @@ import (
 	"github.com/leakrig/leakrig/subjects"
 )
 
+// checkEvery is how often a run asks whether its cluster still answers: often enough that a cluster
+// which vanished ends the run in well under a minute.
+const checkEvery = 5 * time.Second
+
 // runFlags are the flags of `leakrig run`.
 type runFlags struct {
 	cluster   string
@@ -252,7 +256,7 @@ func (f *runFlags) measure(ctx context.Context, src scenarios.Source, s *leak.Sc
 	}
 	defer os.RemoveAll(scratch)
 	config := runner.Config{
-		Scenario: s, Variants: variants, Dir: dir, Metrics: metrics(s), Progress: progress, Version: version(),
+		Scenario: s, Variants: variants, Dir: dir, Metrics: metrics(s), Progress: progress, Version: version(), CheckEvery: checkEvery,
 		Launcher: &subjects.Launcher{
 			Spec: s.Spec.Subject, Scratch: filepath.Join(scratch, "subjects"), Placement: f.placed(s, provider.Name),
 			Builder: subjects.Builder{Source: f.source, ScenarioDir: filepath.Dir(src.Path), Cache: filepath.Join(cache, "subjects")},

@@ -1,0 +1,195 @@
+//go:build e2e && linux
+
+package nodeimage
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// testCache is the folder that `leakrig node-image build` uses.
+func testCache(t *testing.T) string {
+	t.Helper()
+	if dir := os.Getenv("LEAKRIG_CACHE"); dir != "" {
+		return dir
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "leakrig")
+}
+
+// missing skips a test, or fails it where CI promised that everything is there.
+func missing(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatal(what)
+	}
+	t.Skip("SKIPPED: " + what)
+}
+
+func options(t *testing.T) Options {
+	t.Helper()
+	for _, engine := range []string{"docker", "podman"} {
+		if exec.Command(engine, "info").Run() == nil {
+			return Options{Kubernetes: version, Engine: engine, Cache: testCache(t), Progress: silent{}}
+		}
+	}
+	missing(t, "no container engine answers, so no node image was looked at")
+	return Options{}
+}
+
+// inImage runs a shell command in a container of the image.
+func inImage(t *testing.T, o Options, ref, script string) string {
+	t.Helper()
+	out, err := run(context.Background(), nil, o.Engine, "run", "--rm", "--network=none", "--entrypoint=/bin/sh", ref, "-euc", script)
+	if err != nil {
+		t.Fatalf("%s: %v", script, err)
+	}
+	return strings.TrimSpace(out)
+}
+
+// The image has the files and versions that it claims, and building it again takes seconds.
+func TestImage(t *testing.T) {
+	o := options(t)
+	ref, err := Build(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	again, err := Build(context.Background(), o)
+	if d := time.Since(start); err != nil || again != ref || d > 5*time.Second {
+		t.Errorf("again: %s, %v, after %s", again, err, d)
+	}
+	for script, want := range map[string]string{
+		"cat /kind/version":                             version,
+		"kubeadm version -o short":                      version,
+		"kubelet --version":                             "Kubernetes " + version,
+		"kubectl version --client":                      "Client Version: " + version,
+		"command -v containerd && containerd --version": "/usr/local/bin/containerd\ncontainerd github.com/containerd/containerd v1.7.35",
+		"containerd-shim-runc-v2 -v":                    "containerd-shim-runc-v2:\n  Version:  v1.7.35",
+		"ctr --version":                                 "ctr github.com/containerd/containerd v1.7.35",
+		"crictl --version":                              "crictl version v1.30.0",
+		"runc --version":                                "runc version 1.1.",
+		"systemctl --version":                           "systemd 252",
+		"readlink -f /sbin/init":                        "/usr/lib/systemd/systemd",
+		"stat -c %a /usr/local/bin/entrypoint /kind/bin/*.sh | sort -u": "755",
+		"cd /opt/cni/bin && ls host-local loopback portmap ptp":         "host-local\nloopback\nportmap\nptp",
+		"grep sandbox_image /etc/containerd/config.toml":                `  sandbox_image = "leakrig.local/pause:3.10.1"`,
+		"jq -c .process.rlimits /etc/containerd/cri-base.json":          "null",
+		// Debian's containerd has a deadlock of its own.
+		"ls /usr/bin /usr/sbin | grep -c containerd || true": "0",
+	} {
+		if got := inImage(t, o, ref, script); !strings.HasPrefix(got, want) {
+			t.Errorf("%s:\n%s\nwant\n%s", script, got, want)
+		}
+	}
+	fmt.Println("MET node-image")
+}
+
+// The images on the node are those that its kubeadm asks for.
+func TestControlPlaneImages(t *testing.T) {
+	o := options(t)
+	ref, err := Build(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := strings.Fields(inImage(t, o, ref, "kubeadm config images list --kubernetes-version "+version+" --image-repository "+ControlPlane+" 2>/dev/null"))
+	var manifest tarball.Manifest
+	if err := json.Unmarshal([]byte(inImage(t, o, ref, "tar -xOf /kind/images/control-plane.tar manifest.json")), &manifest); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, image := range manifest {
+		got = append(got, image.RepoTags...)
+	}
+	slices.Sort(wanted)
+	slices.Sort(got)
+	if len(wanted) == 0 || !slices.Equal(got, wanted) {
+		t.Errorf("the node has\n%v\nkubeadm asks for\n%v", got, wanted)
+	}
+}
+
+// What kube-proxy's image takes from Debian runs on its own.
+func TestPacketFiltersRun(t *testing.T) {
+	if os.Geteuid() != 0 {
+		missing(t, "chroot needs root, so kube-proxy's iptables was not run")
+	}
+	o := options(t)
+	if _, err := Build(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	rootfs := filepath.Join(o.Cache, "node-image", "rootfs-"+bookworm.hash()+".tar")
+	base, err := index(rootfs)
+	if errors.Is(err, os.ErrNotExist) {
+		missing(t, "the image was not built here, so there is no rootfs to look at")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := packetFilters(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	untar := exec.Command("tar", "-x", "-C", root)
+	untar.Stdin = bytes.NewReader(written(t, entries))
+	if out, err := untar.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for program, want := range map[string]string{"iptables": "iptables v1.8.9 (nf_tables)", "ip6tables": "ip6tables v1.8.9 (nf_tables)", "nft": "nftables v1."} {
+		out, err := exec.Command("chroot", root, "/usr/sbin/"+program, "--version").CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(out), want) {
+			t.Errorf("%s: %v: %s", program, err, out)
+		}
+	}
+}
+
+// A real debootstrap that is interrupted half-way leaves nothing in the cache and nothing mounted.
+func TestInterruptedRootfs(t *testing.T) {
+	if _, err := requirements(); err != nil {
+		missing(t, err.Error())
+	}
+	said := make(chan string)
+	b, unlock, err := newBuilder(context.Background(), Options{Kubernetes: version, Cache: t.TempDir(), Progress: silent{said}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	interrupted := errors.New("interrupted")
+	go func() {
+		for line := range said {
+			if strings.Contains(line, ": Unpacking") { // /proc is mounted, dpkg runs
+				cancel(interrupted)
+				return
+			}
+		}
+	}()
+	if _, err := b.rootfs(ctx); !errors.Is(err, interrupted) {
+		t.Fatalf("%v", err)
+	}
+	if left, err := filepath.Glob(filepath.Join(b.dir, "[^.]*")); err != nil || len(left) > 0 {
+		t.Errorf("left in the cache: %v, %v", left, err)
+	}
+	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(mounts), b.dir) {
+		t.Errorf("something is mounted below %s: %v", b.dir, err)
+	}
+	if left := processes(t, b.dir); len(left) > 0 {
+		t.Errorf("still there: %v", left)
+	}
+}
