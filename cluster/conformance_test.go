@@ -226,7 +226,7 @@ func runPods(t *testing.T, runner leak.PodRunner) {
 	})
 	t.Run("a pod that is killed for its memory", func(t *testing.T) {
 		l := launch("-plant=heap")
-		l.Limits = map[string]string{"memory": "32Mi"}
+		l.Limits = map[string]string{"memory": "24Mi"}
 		s, err := runner.RunPod(ctx, l)
 		if err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"log"
@@ -61,7 +62,7 @@ func heap() func() {
 	return func() {
 		mu.Lock()
 		defer mu.Unlock()
-		kept = append(kept, make([]byte, 16<<10))
+		kept = append(kept, bytes.Repeat([]byte{1}, 16<<10)) // written to, so that it is resident
 	}
 }
 
