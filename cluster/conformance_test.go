@@ -30,6 +30,67 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// Pods on one node reach those on another.
+func TestKindThreeNodes(t *testing.T) {
+	ctx := context.Background()
+	k := needsKind(t)
+	o := leak.BootOptions{
+		Spec: leak.ClusterSpec{Nodes: 3}, Run: "three", Scratch: t.TempDir(), Logs: t.TempDir(), Progress: testProgress{t},
+	}
+	booted, err := k.Boot(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer booted.Close(ctx)
+	c := booted.(*kindCluster)
+	if c.Info().Nodes != 3 {
+		t.Errorf("%d nodes", c.Info().Nodes)
+	}
+	s, err := c.RunPod(ctx, calibration(t, "-plant=nothing"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop(ctx)
+	found, err := s.(*pod).current(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := c.engine.run(ctx, "ps", "--filter", "label="+clusterLabel+"="+c.name, "--format", "{{.Names}}")
+	if err != nil || len(strings.Fields(nodes)) != 3 {
+		t.Fatalf("nodes %q %v", nodes, err)
+	}
+	for node := range strings.FieldsSeq(nodes) {
+		out, err := c.engine.run(ctx, "exec", node, "curl", "-s", "-m", "5", "http://"+found.Status.PodIP+":8080/healthz")
+		if err != nil || out != "ok" {
+			t.Errorf("from %s: %q %v", node, out, err)
+		}
+	}
+	fmt.Println("MET kind")
+}
+
+// needsKind skips a test, loudly, where no engine answers, and never in CI.
+func needsKind(t *testing.T) *Kind {
+	t.Helper()
+	ctx := context.Background()
+	e, err := detectEngine(ctx)
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skipf("SKIPPED: %v", err)
+	}
+	options := nodeimage.Options{Kubernetes: DefaultVersion, Engine: string(e), Cache: cacheDir(t), Progress: testProgress{t}}
+	if _, err := nodeimage.Build(ctx, options); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if left, err := e.run(ctx, "ps", "-a", "-q", "--filter", "name=leakrig-conformance"); err != nil || left != "" {
+			t.Errorf("containers are left: %s %v", left, err)
+		}
+	})
+	return &Kind{Options{Cache: cacheDir(t)}}
+}
+
 func cacheDir(t *testing.T) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -43,24 +104,7 @@ func TestEmbedded(t *testing.T) {
 	conform(t, &Embedded{Cache: cacheDir(t)})
 }
 
-func TestKind(t *testing.T) {
-	ctx := context.Background()
-	e, err := detectEngine(ctx)
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skipf("SKIPPED: %v", err)
-	}
-	options := nodeimage.Options{Kubernetes: DefaultVersion, Engine: string(e), Cache: cacheDir(t), Progress: testProgress{t}}
-	if _, err := nodeimage.Build(ctx, options); err != nil {
-		t.Fatal(err)
-	}
-	conform(t, &Kind{Options{Cache: cacheDir(t)}})
-	if left, err := e.run(ctx, "ps", "-a", "-q", "--filter", "name=leakrig-conformance"); err != nil || left != "" {
-		t.Errorf("containers are left: %s %v", left, err)
-	}
-}
+func TestKind(t *testing.T) { conform(t, needsKind(t)) }
 
 // conform is what every provider has to do.
 func conform(t *testing.T, p leak.Provider) {
@@ -171,21 +215,8 @@ func createPod(t *testing.T, kubeconfig string) {
 // runPods is what every cluster that runs pods has to do.
 func runPods(t *testing.T, runner leak.PodRunner) {
 	ctx := context.Background()
-	program := filepath.Join(t.TempDir(), "calibration")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", program, ".")
-	build.Dir = "../subjects/calibration"
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	launch := func(args ...string) leak.Launch {
-		return leak.Launch{
-			Variant: "v", Program: program, Args: args, Pprof: "/debug/pprof", Ready: "/healthz",
-			ReadyTimeout: time.Minute, Log: filepath.Join(t.TempDir(), "subject.log"),
-		}
-	}
 	t.Run("a pod that runs", func(t *testing.T) {
-		s, err := runner.RunPod(ctx, launch("-plant=nothing"))
+		s, err := runner.RunPod(ctx, calibration(t, "-plant=nothing"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +242,7 @@ func runPods(t *testing.T, runner leak.PodRunner) {
 		}
 	})
 	t.Run("a pod that never starts", func(t *testing.T) {
-		l := launch("-plant=nonsense")
+		l := calibration(t, "-plant=nonsense")
 		s, err := runner.RunPod(ctx, l)
 		if err == nil {
 			s.Stop(ctx)
@@ -225,7 +256,7 @@ func runPods(t *testing.T, runner leak.PodRunner) {
 		}
 	})
 	t.Run("a pod that is killed for its memory", func(t *testing.T) {
-		l := launch("-plant=heap")
+		l := calibration(t, "-plant=heap")
 		l.Limits = map[string]string{"memory": "24Mi"}
 		s, err := runner.RunPod(ctx, l)
 		if err != nil {
@@ -252,11 +283,27 @@ func runPods(t *testing.T, runner leak.PodRunner) {
 	t.Run("cancelled while it starts", func(t *testing.T) {
 		short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 		defer cancel()
-		if s, err := runner.RunPod(short, launch("-plant=nothing")); err == nil {
+		if s, err := runner.RunPod(short, calibration(t, "-plant=nothing")); err == nil {
 			s.Stop(ctx)
 			t.Error("it started although the context had ended")
 		}
 	})
+}
+
+// calibration is a launch of the subject of that name.
+func calibration(t *testing.T, args ...string) leak.Launch {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "calibration")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", program, ".")
+	build.Dir = "../subjects/calibration"
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return leak.Launch{
+		Variant: "v", Program: program, Args: args, Pprof: "/debug/pprof", Ready: "/healthz",
+		ReadyTimeout: time.Minute, Log: filepath.Join(t.TempDir(), "subject.log"),
+	}
 }
 
 func get(t *testing.T, target leak.Target, url string) string {

@@ -26,34 +26,57 @@ func existingKind(o Options) leak.Kind[leak.Provider] {
 // Existing attaches to clusters that are there.
 type Existing struct{ Options }
 
-// Boot reaches the cluster and makes the run's namespace in it.
-func (x *Existing) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, error) {
+// Preflight refuses what must not be touched, before anything is built.
+func (x *Existing) Preflight(context.Context, leak.BootOptions) error {
+	_, err := x.load()
+	return err
+}
+
+// load reads the kubeconfig and leaves only the chosen context in it.
+func (x *Existing) load() (*api.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = x.KubeconfigFile
-	raw, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).RawConfig()
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).RawConfig()
 	if err != nil {
-		return nil, leak.WithHint(fmt.Errorf("kubeconfig: %w", err), "--kubeconfig names the file")
+		return nil, usage("--kubeconfig names the file", "kubeconfig: %w", err)
 	}
 	if x.Context != "" {
-		raw.CurrentContext = x.Context
+		config.CurrentContext = x.Context
 	}
-	context, ok := raw.Contexts[raw.CurrentContext]
+	chosen, ok := config.Contexts[config.CurrentContext]
 	if !ok {
-		return nil, leak.WithHint(fmt.Errorf("the kubeconfig has no context %q", raw.CurrentContext), "--context names one; kubectl config get-contexts lists them")
+		return nil, usage("--context names one; kubectl config get-contexts lists them", "the kubeconfig has no context %q", config.CurrentContext)
 	}
-	if word := x.protected(raw.CurrentContext, context.Cluster); word != "" && !x.Yes {
-		return nil, leak.WithHint(fmt.Errorf("context %s looks like production: it has %q in its name", raw.CurrentContext, word),
-			"--yes runs it all the same; LEAKRIG_PROTECTED_CONTEXTS is the list of words")
+	if word := x.protected(config.CurrentContext, chosen.Cluster); word != "" && !x.Yes {
+		return nil, usage("--yes runs it all the same; LEAKRIG_PROTECTED_CONTEXTS is the list of words",
+			"context %s looks like production: it has %q in its name", config.CurrentContext, word)
+	}
+	// Only the one context goes into the file that subjects get, with the files that it names taken in.
+	err = api.MinifyConfig(&config)
+	if err == nil {
+		err = api.FlattenConfig(&config)
+	}
+	if err != nil {
+		return nil, usage("are the certificate files that it names there?", "kubeconfig: %w", err)
+	}
+	return &config, nil
+}
+
+func usage(hint, format string, args ...any) error {
+	return &leak.UsageError{Err: leak.WithHint(fmt.Errorf(format, args...), "%s", hint)}
+}
+
+// Boot reaches the cluster and makes the run's namespace in it.
+func (x *Existing) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, error) {
+	config, err := x.load()
+	if err != nil {
+		return nil, err
 	}
 	if o.Spec.Nodes > 1 {
 		o.Progress.Log("the scenario asks for %d nodes; an existing cluster is taken as it is", o.Spec.Nodes)
 	}
-	// Only the one context goes into the file that subjects get, certificates and all.
-	if err := minify(&raw); err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
-	}
 	c := &attached{}
-	if c.connection, err = connect(ctx, &raw, o); err != nil {
+	if c.connection, err = connect(ctx, config, o); err != nil {
 		return nil, leak.WithHint(err, "may this user create namespaces there? is the cluster up?")
 	}
 	version, err := c.version()
@@ -93,12 +116,4 @@ func (a *attached) Close(ctx context.Context) error {
 		return fmt.Errorf("after %s: %w", time.Since(start).Round(time.Second), err)
 	}
 	return nil
-}
-
-// minify leaves only the current context, with the files that it names taken in.
-func minify(config *api.Config) error {
-	if err := api.MinifyConfig(config); err != nil {
-		return err
-	}
-	return api.FlattenConfig(config)
 }

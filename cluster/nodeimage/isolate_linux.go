@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
+	"time"
 )
 
 // runIsolated runs a command in namespaces of its own for mounts and processes. What it mounted is gone
@@ -19,5 +20,6 @@ func runIsolated(cmd *exec.Cmd) error {
 		Pdeathsig:    syscall.SIGKILL,
 		Setpgid:      true,
 	}
+	cmd.WaitDelay = 10 * time.Second
 	return cmd.Run()
 }

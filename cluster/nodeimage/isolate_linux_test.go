@@ -3,6 +3,7 @@ package nodeimage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,12 +18,13 @@ func TestInterruptedDebootstrapLeavesNothing(t *testing.T) {
 	}
 	dir := t.TempDir()
 	program, root := filepath.Join(dir, "debootstrap"), filepath.Join(dir, "root")
+	seconds := fmt.Sprint(1000000 + os.Getpid()) // tells this test's process from another's
 	err := errors.Join(os.Mkdir(root, 0o755), os.WriteFile(program, []byte(`#!/bin/sh
 trap '' INT TERM
 for root; do :; done
 mount -t tmpfs leakrig-test "$root" || exit 1
 touch "$root/mounted"
-(trap '' INT TERM; exec sleep 1234.5) &
+sleep `+seconds+` &
 echo mounted
 wait
 `), 0o755))
@@ -49,7 +51,7 @@ wait
 	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(mounts), root) {
 		t.Errorf("something is mounted below %s: %v", root, err)
 	}
-	if left := processes(t, "sleep\x001234.5"); len(left) > 0 {
+	if left := processes(t, "sleep\x00"+seconds); len(left) > 0 {
 		t.Errorf("still there: %v", left)
 	}
 }

@@ -91,7 +91,7 @@ func TestKind(t *testing.T) {
 	if err != nil || strings.Contains(string(out), "leakrig-") {
 		t.Errorf("namespaces are left: %v\n%s", err, out)
 	}
-	if r := run(t, "run", "watch-then-delete", "--cluster", "existing", "--kubeconfig", productionKubeconfig(t, kept[1])); r.code != leak.ExitUnmeasured || !strings.Contains(r.stderr+r.stdout, "looks like production") {
+	if r := run(t, "run", "watch-then-delete", "--cluster", "existing", "--kubeconfig", productionKubeconfig(t, kept[1])); r.code != leak.ExitUsage || !strings.Contains(r.stderr, "looks like production") {
 		t.Errorf("ran on production: %s", r)
 	}
 	if r := run(t, "clean"); r.code != 0 || !strings.Contains(r.stdout, "removed cluster leakrig-kept-") {
