@@ -212,7 +212,7 @@ func expectClean(vv leak.VariantVerdict) leak.VariantVerdict {
 	if len(vv.Findings) == 0 {
 		return conclude(vv, leak.Inconclusive, leak.Undecided, "the scenario has no checks")
 	}
-	return conclude(vv, leak.Clean, leak.Met, "clean: "+summaries(vv.Findings))
+	return conclude(vv, leak.Clean, leak.Met, summaries(vv.Findings))
 }
 
 // expectLeaking asks for the fingerprint and nothing else: another leak is not the one to reproduce.
@@ -244,7 +244,7 @@ func expectLeaking(vv leak.VariantVerdict, names []string) leak.VariantVerdict {
 	if f := firstWith(prints, leak.Inconclusive); f != nil {
 		return conclude(vv, leak.Inconclusive, leak.Undecided, f.Check+": "+f.Summary)
 	}
-	return conclude(vv, leak.Leaking, leak.Met, "leaking: "+summaries(prints))
+	return conclude(vv, leak.Leaking, leak.Met, summaries(prints))
 }
 
 // firstWith is the first finding with that outcome, nil where there is none.

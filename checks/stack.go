@@ -71,7 +71,7 @@ func (c *Stack) Check(of leak.Evidence) leak.Finding {
 	case census.fallback:
 		f.Summary += " (from pprof profiles, without creators: not every snapshot has a text dump)"
 	case len(f.Stacks) == 0 && err == nil:
-		f.Summary += fmt.Sprintf(" (no stack matches `%s`)", c.Match)
+		f.Summary += " (no stack matches)"
 	}
 	return f
 }

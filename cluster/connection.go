@@ -80,17 +80,21 @@ func (c *connection) Check(ctx context.Context) error {
 	return nil
 }
 
-// removeNamespace deletes the run's namespace and waits until it is gone, with all that is in it.
+// deleteNamespace tells the cluster to delete the run's namespace, with all that is in it.
+func (c *connection) deleteNamespace(ctx context.Context) (gone bool, err error) {
+	err = c.client.CoreV1().Namespaces().Delete(ctx, c.namespace, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return false, leak.WithHint(fmt.Errorf("delete namespace %s: %w", c.namespace, err),
+			"kubectl delete namespace -l %s=%s", runLabel, c.run)
+	}
+	return apierrors.IsNotFound(err), nil
+}
+
+// removeNamespace deletes the run's namespace and waits until it is gone.
 func (c *connection) removeNamespace(ctx context.Context) error {
-	namespaces := c.client.CoreV1().Namespaces()
 	for {
-		err := namespaces.Delete(ctx, c.namespace, metav1.DeleteOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if err != nil && !apierrors.IsConflict(err) {
-			return leak.WithHint(fmt.Errorf("delete namespace %s: %w", c.namespace, err),
-				"kubectl delete namespace -l %s=%s", runLabel, c.run)
+		if gone, err := c.deleteNamespace(ctx); gone || err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():

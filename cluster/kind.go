@@ -275,7 +275,9 @@ func (c *kindCluster) Check(ctx context.Context) error {
 func (c *kindCluster) Close(ctx context.Context) error {
 	if c.keep || c.reused {
 		c.progress.Log("kept for --reuse: cluster %s, kubeconfig %s (leakrig clean removes it)", c.name, c.kubeconfigFile)
-		return c.removeNamespace(ctx)
+		// The kept cluster's own controllers see it through; the next run has another namespace.
+		_, err := c.deleteNamespace(ctx)
+		return err
 	}
 	return c.discard(ctx)
 }

@@ -111,7 +111,11 @@ func (p printer) variants(v view) {
 }
 
 func (p printer) reason(x variant) {
-	p.para(marks[x.Verdict.Result]+" ", fmt.Sprintf("%s: %s. %s", x.Name, x.Verdict.Result, x.Verdict.Reason))
+	result := x.Verdict.Result.String()
+	if x.Verdict.Result == leak.Met || x.Verdict.Result == leak.NotMet {
+		result = x.Verdict.Outcome.String() + ", " + result
+	}
+	p.para(marks[x.Verdict.Result]+" ", fmt.Sprintf("%s: %s. %s", x.Name, result, x.Verdict.Reason))
 }
 
 func (p printer) variant(x variant) {

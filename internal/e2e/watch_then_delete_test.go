@@ -172,7 +172,7 @@ func TestSwappedModfiles(t *testing.T) {
 	for _, want := range []string{
 		`leaky was not reproduced: receive is clean`,
 		`fixed leaks \+\d\.\d\d goroutines per operation at\s+watch.\(\*StreamWatcher\).receive`,
-		`✗ fixed: not as expected. expected clean, but receive leaks`,
+		`✗ fixed: leaking, not as expected. expected clean, but receive leaks`,
 	} {
 		if !regexp.MustCompile(strings.ReplaceAll(want, " ", `\s+`)).MatchString(r.stdout) {
 			t.Errorf("the output does not say %q", want)
