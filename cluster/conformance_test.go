@@ -231,6 +231,7 @@ func runPods(t *testing.T, runner leak.PodRunner) {
 		if fds, err := fs.ReadDir(target.Proc, "fd"); err != nil || len(fds) < 3 {
 			t.Errorf("descriptors: %d %v", len(fds), err)
 		}
+		checkResident(t, s.(*pod), string(status))
 		if got := s.Info().Placement; got != leak.PlacementPod {
 			t.Errorf("placement %s", got)
 		}
@@ -288,6 +289,34 @@ func runPods(t *testing.T, runner leak.PodRunner) {
 			t.Error("it started although the context had ended")
 		}
 	})
+}
+
+// checkResident holds the kubelet's figure, which the process probe falls back on, against /proc's.
+func checkResident(t *testing.T, p *pod, status string) {
+	t.Helper()
+	_, rest, _ := strings.Cut(status, "VmRSS:")
+	var kib float64
+	if _, err := fmt.Sscanf(rest, "%f", &kib); err != nil {
+		t.Fatal(err)
+	}
+	asked := time.Now()
+	for {
+		rss, read, err := p.resident(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if read.After(asked) {
+			// The kernel counts the binary's pages in VmRSS, the kubelet only anonymous memory.
+			if rss < 100<<10 || rss > 2*kib*1024 {
+				t.Errorf("the kubelet says %.0f bytes, /proc %.0f KiB", rss, kib)
+			}
+			return
+		}
+		if time.Since(asked) > time.Minute {
+			t.Fatalf("the kubelet's last look was at %s, %s before it was asked", read, asked.Sub(read))
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
 }
 
 // calibration is a launch of the subject of that name.

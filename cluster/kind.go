@@ -152,7 +152,7 @@ func (c *kindCluster) boot(ctx context.Context, k *Kind, o leak.BootOptions) err
 	defer cancel()
 	request := childRequest{
 		Operation: "create", Engine: c.engine, Name: c.name, Image: c.image.ref, Kubeconfig: c.kubeconfigFile,
-		Config: c.config4(o.Spec), Wait: bootTimeout,
+		Config: c.config4(o.Spec), Wait: bootTimeout, Logs: o.Logs,
 	}
 	if err := runChild(ctx, request, o.Progress); err != nil {
 		return errors.Join(leak.WithHint(fmt.Errorf("create kind cluster %s: %w", c.name, err), "see the nodes' logs in %s", o.Logs), c.discard(ctx))

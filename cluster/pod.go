@@ -279,7 +279,8 @@ func (p *pod) reach(ctx context.Context, c *kindCluster) error {
 		Transport: func() *http.Transport { return &http.Transport{DisableKeepAlives: true} },
 	}
 	if p.target.Proc, err = c.proc(ctx, p.node, p.namespace, p.name); err != nil {
-		return err
+		// The engine does not let us look: the kubelet knows resident memory, if nothing else.
+		p.target.Proc, p.target.Resident = nil, p.resident
 	}
 	p.tasks.Go(func() { p.followLog(tasks) })
 	p.tasks.Go(func() { p.watchRestarts(tasks) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io/fs"
 	"net/http"
+	"time"
 )
 
 // Kind declares one kind of action, probe or check as a value. New returns the kind's configuration
@@ -134,6 +135,9 @@ type Target struct {
 	Transport func() *http.Transport
 	// Proc is the subject's folder below /proc, nil where it cannot be read.
 	Proc fs.FS
+	// Resident is resident memory in bytes as something else reports it, with the time at which that
+	// read it; nil where nothing does. It is used where Proc is nil.
+	Resident func(ctx context.Context) (bytes float64, read time.Time, err error)
 }
 
 // Provider boots clusters.

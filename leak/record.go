@@ -127,6 +127,8 @@ type Sample struct {
 	// Groups are stacks with counts, by source: "dump" (text, with wait states and creators),
 	// "profile" (pprof), or "heap". Groups of different sources are never compared.
 	Groups map[string][]Group `json:"groups,omitempty"`
+	// Read is when the source itself took the reading, where that is not when it was asked.
+	Read time.Time `json:"read,omitzero"`
 	// Files are the raw files, relative to the run directory.
 	Files []string `json:"files,omitempty"`
 }

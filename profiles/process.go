@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -25,8 +26,11 @@ var processKind = leak.Kind[leak.Probe]{
 // Process reads resident memory, descriptors and threads.
 type Process struct{}
 
-// Sample reads /proc/PID.
-func (*Process) Sample(_ context.Context, t leak.Target) (leak.Reading, error) {
+// Sample reads /proc/PID, or resident memory alone where something else reports it.
+func (*Process) Sample(ctx context.Context, t leak.Target) (leak.Reading, error) {
+	if t.Proc == nil && t.Resident != nil {
+		return sampleResident(ctx, t)
+	}
 	if t.Proc == nil {
 		return leak.Reading{}, leak.WithHint(errors.New("/proc of the subject cannot be read here"),
 			"the process probe needs Linux; leave it out of the scenario's probes elsewhere")
@@ -49,6 +53,32 @@ func (*Process) Sample(_ context.Context, t leak.Target) (leak.Reading, error) {
 			"descriptors": float64(len(descriptors)),
 		},
 	}}, nil
+}
+
+// freshness bounds the wait for a report that is newer than the question.
+const freshness = 45 * time.Second
+
+// sampleResident waits for a report from after now: an older one tells of the round before.
+func sampleResident(ctx context.Context, t leak.Target) (leak.Reading, error) {
+	asked := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, freshness)
+	defer cancel()
+	for {
+		bytes, read, err := t.Resident(ctx)
+		if err != nil {
+			return leak.Reading{}, err
+		}
+		if read.After(asked) {
+			return leak.Reading{Sample: leak.Sample{
+				Probe: processKind.Name, Values: map[string]float64{"rss": bytes}, Read: read,
+			}}, nil
+		}
+		select {
+		case <-ctx.Done():
+			return leak.Reading{}, fmt.Errorf("no report of resident memory in %s, the last is from %s ago", freshness, asked.Sub(read).Round(time.Second))
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
 }
 
 // statusField reads a number out of /proc/PID/status.
