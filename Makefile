@@ -6,7 +6,7 @@ VARIANT ?=
 ARGS    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build scenario node-image doctor test quick lint fuzz clean
+.PHONY: help build scenario node-image doctor test quick lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

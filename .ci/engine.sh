@@ -1,48 +1,45 @@
 #!/usr/bin/env bash
-# Gives a Debian machine without a container engine a working one: installs docker, starts dockerd in
-# the background, and keeps containers from sending anything out of the machine. Does nothing where an
-# engine answers already. None of this belongs to the product.
+# Gives a Debian machine a working container engine, where none answers: installs docker, starts dockerd
+# in the background. Installs what building a node image needs, and keeps containers from sending anything
+# out of the machine. None of this belongs to the product.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-if docker info >/dev/null 2>&1; then
-	echo "engine: $(docker info --format '{{.ServerVersion}} {{.Driver}}') answers already"
-	exit 0
-fi
 if [ "$(id -u)" -ne 0 ]; then
-	echo "engine: none answers, and installing one needs root" >&2
+	echo "engine: setting one up needs root" >&2
 	exit 1
 fi
 missing=()
-for pair in dockerd:docker.io debootstrap:debootstrap iptables:iptables; do
+for pair in docker:docker.io debootstrap:debootstrap iptables:iptables ip:iproute2; do
 	command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
 done
+docker info >/dev/null 2>&1 || command -v dockerd >/dev/null || missing+=(docker.io)
 if [ ${#missing[@]} -gt 0 ]; then
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-# Where this process lacks a capability, --privileged containers fail with "unable to apply caps"; a
-# runtime that takes out of the spec what cannot be had goes on.
-wrapper=/usr/local/bin/runc-bounded
-(cd runc-bounded && GOWORK=off GOFLAGS= CGO_ENABLED=0 go build -trimpath -buildvcs=false -o "$wrapper" .)
-mkdir -p /etc/docker
-cat >/etc/docker/daemon.json <<JSON
-{"runtimes": {"bounded": {"path": "$wrapper"}}, "default-runtime": "bounded", "log-driver": "json-file", "log-opts": {"max-size": "10m"}}
-JSON
-
-# A pid file of a daemon that is gone would keep the next one from starting.
-rm -f /var/run/docker.pid /run/docker/containerd/containerd.pid
-setsid dockerd >/var/log/dockerd.log 2>&1 </dev/null &
-for _ in $(seq 100); do
-	docker info >/dev/null 2>&1 && break
-	sleep 0.3
-done
-if ! docker info >/dev/null 2>&1; then
+start_engine() {
+	# Where this process lacks a capability, --privileged containers fail with "unable to apply caps"; a
+	# runtime that takes out of the spec what cannot be had goes on.
+	local wrapper=/usr/local/bin/runc-bounded
+	(cd runc-bounded && GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0 go build -trimpath -buildvcs=false -o "$wrapper" .)
+	mkdir -p /etc/docker
+	cat >/etc/docker/daemon.json <<-JSON
+		{"runtimes": {"bounded": {"path": "$wrapper"}}, "default-runtime": "bounded", "log-driver": "json-file", "log-opts": {"max-size": "10m"}}
+	JSON
+	# A pid file of a daemon that is gone would keep the next one from starting.
+	rm -f /var/run/docker.pid /run/docker/containerd/containerd.pid
+	setsid dockerd >/var/log/dockerd.log 2>&1 </dev/null &
+	for _ in $(seq 200); do
+		docker info >/dev/null 2>&1 && return
+		sleep 0.3
+	done
 	echo "engine: dockerd does not answer; its last words:" >&2
 	tail -20 /var/log/dockerd.log >&2
 	exit 1
-fi
+}
+docker info >/dev/null 2>&1 || start_engine
 
 # Nothing here needs the network beyond this machine: drop what containers would send through the
 # default interface.
@@ -50,4 +47,4 @@ out=$(ip -o route show default | awk '{print $5; exit}')
 if [ -n "$out" ]; then
 	iptables -C DOCKER-USER -o "$out" -j DROP 2>/dev/null || iptables -I DOCKER-USER -o "$out" -j DROP
 fi
-echo "engine: $(docker info --format '{{.ServerVersion}} {{.Driver}} cgroup v{{.CgroupVersion}}') is up"
+echo "engine: $(docker info --format '{{.ServerVersion}} {{.Driver}} cgroup v{{.CgroupVersion}}') answers"

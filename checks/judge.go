@@ -81,7 +81,7 @@ func (j judge) variant(name string) leak.VariantVerdict {
 	if why := j.incomplete(measured); why != "" {
 		return unmeasured(vv, why)
 	}
-	if why := badLoad(wholeRounds(measured, e.Rounds)); why != "" {
+	if why := badLoad(measured.Warmup, wholeRounds(measured, e.Rounds)); why != "" {
 		return conclude(vv, leak.Inconclusive, leak.Undecided, why)
 	}
 	switch variant.Expect {
@@ -144,15 +144,20 @@ func because(f *leak.Failure, interrupted bool) string {
 
 // badLoad tells why the load was not the one that the scenario describes, "" where it was. What was
 // attempted and did not succeed has failed, whatever else the tally says. Each action is held to the
-// limit, so that one which always fails cannot hide behind a frequent one.
-func badLoad(shots []leak.Snapshot) string {
+// limit, so that one which always fails cannot hide behind a frequent one. The warm-up must land too, or
+// what it should have warmed up counts as growth.
+func badLoad(warmup []leak.Tally, shots []leak.Snapshot) string {
 	type load struct {
 		attempted, failed int
 		errors            map[string]int
 	}
 	loads, names := map[string]*load{}, []string(nil)
+	tallies := [][]leak.Tally{warmup}
 	for _, shot := range shots[1:] {
-		for _, t := range shot.Load {
+		tallies = append(tallies, shot.Load)
+	}
+	for _, round := range tallies {
+		for _, t := range round {
 			l := loads[t.Action]
 			if l == nil {
 				l = &load{errors: map[string]int{}}

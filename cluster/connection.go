@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -47,12 +48,19 @@ func connect(ctx context.Context, config *api.Config, o leak.BootOptions) (*conn
 	}
 	_, err = c.client.CoreV1().Namespaces().Create(ctx,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace, Labels: c.labels()}}, metav1.CreateOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("create namespace %s: %w", c.namespace, err)
+	if err == nil {
+		config.Contexts[config.CurrentContext].Namespace = c.namespace
+		c.kubeconfig = filepath.Join(o.Scratch, "kubeconfig")
+		err = clientcmd.WriteToFile(*config, c.kubeconfig) // mode 0600
 	}
-	config.Contexts[config.CurrentContext].Namespace = c.namespace
-	c.kubeconfig = filepath.Join(o.Scratch, "kubeconfig")
-	return c, clientcmd.WriteToFile(*config, c.kubeconfig) // mode 0600
+	if err != nil {
+		// An interrupted request may have been carried out all the same.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		_, gone := c.deleteNamespace(ctx)
+		return nil, errors.Join(fmt.Errorf("namespace %s: %w", c.namespace, err), gone)
+	}
+	return c, nil
 }
 
 func (c *connection) labels() map[string]string {

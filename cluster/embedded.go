@@ -41,10 +41,21 @@ type Embedded struct {
 	Cache string
 }
 
+// Preflight refuses what needs nodes.
+func (e *Embedded) Preflight(_ context.Context, o leak.BootOptions) error {
+	switch {
+	case o.Spec.Nodes > 1:
+		return usage("use --cluster kind", "%d nodes: the embedded control plane has none", o.Spec.Nodes)
+	case o.Pods:
+		return usage("use --cluster kind, or --placement process", "a subject as a pod: the embedded control plane has no nodes")
+	}
+	return nil
+}
+
 // Boot starts etcd and kube-apiserver on loopback ports.
 func (e *Embedded) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, error) {
-	if o.Spec.Nodes > 1 {
-		return nil, leak.WithHint(fmt.Errorf("%d nodes: the embedded control plane has none", o.Spec.Nodes), "use --cluster kind")
+	if err := e.Preflight(ctx, o); err != nil {
+		return nil, err
 	}
 	if o.Spec.Kubernetes == "" {
 		o.Spec.Kubernetes = DefaultVersion

@@ -27,7 +27,10 @@ func existingKind(o Options) leak.Kind[leak.Provider] {
 type Existing struct{ Options }
 
 // Preflight refuses what must not be touched, before anything is built.
-func (x *Existing) Preflight(context.Context, leak.BootOptions) error {
+func (x *Existing) Preflight(_ context.Context, o leak.BootOptions) error {
+	if o.Pods {
+		return usage("use --placement process", "a subject as a pod: its image could not be loaded into the nodes of an existing cluster")
+	}
 	_, err := x.load()
 	return err
 }

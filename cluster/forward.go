@@ -8,10 +8,14 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"time"
 
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 )
+
+// forwardTimeout bounds the opening of a port-forward.
+const forwardTimeout = 20 * time.Second
 
 // forward opens a port on loopback that leads to the pod's through the API server, until ctx ends, and
 // returns its address. A connection that is closed on this side is closed in the pod, too: a proxy
@@ -30,7 +34,11 @@ func (p *pod) forward(ctx context.Context) (string, error) {
 	}
 	failed := make(chan error, 1)
 	p.tasks.Go(func() { failed <- forwarder.ForwardPorts() })
+	opening, cancel := context.WithTimeoutCause(ctx, forwardTimeout, fmt.Errorf("not open after %s", forwardTimeout))
+	defer cancel()
 	select {
+	case <-opening.Done():
+		return "", fmt.Errorf("port-forward: %w", context.Cause(opening))
 	case err := <-failed:
 		return "", fmt.Errorf("port-forward: %w", errors.Join(err, context.Cause(ctx)))
 	case <-isReady:

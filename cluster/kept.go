@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/leakrig/leakrig/cluster/upstream"
 )
 
 // keptName names the one kept cluster of its kind: the same image and as many nodes.
@@ -21,19 +24,31 @@ func keptName(image nodeImage, nodes int) string {
 	return "leakrig-kept-" + hex.EncodeToString(sum[:4])
 }
 
-func answers(ctx context.Context, config *rest.Config) bool {
+func keptKubeconfig(cache, name string) string {
+	return filepath.Join(cache, "kept", name, "kubeconfig")
+}
+
+// inUseFile is locked, shared, by every run that uses a cluster.
+func inUseFile(cache, name string) string { return filepath.Join(cache, "in-use", name) }
+
+// answersAt tells whether the API server of a kubeconfig answers.
+func answersAt(ctx context.Context, kubeconfig string) bool {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return false
+	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	_, err = client.CoreV1().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
-	return err == nil
+	return (&connection{client: client}).Check(ctx) == nil
 }
 
-// Clean removes every kind cluster that leakrig has made and returns their names: the kept ones, and
-// what a rig that was killed has left.
+// ownNames are those that Boot gives: of a run, and of a kept cluster.
+var ownNames = regexp.MustCompile(`^leakrig-(kept-[0-9a-f]{8}|\d{8}t\d{6}z(-\d+)?-[0-9a-f]{6})$`)
+
+// Clean removes the kind clusters that leakrig has made and that no run uses, and returns their names:
+// the kept ones, and what a rig that was killed has left.
 func Clean(ctx context.Context, cache string) ([]string, error) {
 	e, err := detectEngine(ctx)
 	if err != nil {
@@ -43,20 +58,25 @@ func Clean(ctx context.Context, cache string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	names := strings.Fields(out)
+	slices.Sort(names)
 	var removed []string
 	var errs []error
-	seen := map[string]bool{}
-	for _, name := range strings.Fields(out) {
-		if !strings.HasPrefix(name, "leakrig-") || seen[name] {
+	for _, name := range slices.Compact(names) {
+		if !ownNames.MatchString(name) {
 			continue
 		}
-		seen[name] = true
-		if err := e.remove(ctx, name, 0); err != nil {
-			errs = append(errs, err)
+		unlock, free := upstream.TryLock(inUseFile(cache, name))
+		if !free {
 			continue
 		}
-		removed = append(removed, name)
+		err := e.remove(ctx, name, 0)
+		if err == nil {
+			removed = append(removed, name)
+			err = os.RemoveAll(filepath.Dir(keptKubeconfig(cache, name)))
+		}
+		unlock()
+		errs = append(errs, err)
 	}
-	errs = append(errs, os.RemoveAll(filepath.Join(cache, "kept")))
 	return removed, errors.Join(errs...)
 }

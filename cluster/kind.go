@@ -25,6 +25,8 @@ const (
 	bootTimeout   = 4 * time.Minute
 	deleteTimeout = 90 * time.Second
 	logsTimeout   = time.Minute
+	// stopTimeout bounds the requests that take away what one run has made in a cluster.
+	stopTimeout = 30 * time.Second
 )
 
 func kindKind(o Options) leak.Kind[leak.Provider] {
@@ -59,15 +61,19 @@ func (k *Kind) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, erro
 	}
 	start := time.Now()
 	c := &kindCluster{engine: e, name: "leakrig-" + o.Run, image: image, logs: o.Logs, progress: o.Progress, keep: k.Keep, kubeconfigFile: filepath.Join(o.Scratch, "admin.kubeconfig")}
-	if k.Keep || k.Reuse {
+	if k.Keep || k.Reuse && c.adopt(ctx, k, o.Spec.Nodes) {
 		c.name = keptName(image, o.Spec.Nodes)
-		c.kubeconfigFile = filepath.Join(k.Cache, "kept", c.name, "kubeconfig")
+		c.kubeconfigFile = keptKubeconfig(k.Cache, c.name)
+	}
+	if c.inUse, err = upstream.Share(inUseFile(k.Cache, c.name)); err != nil {
+		return nil, err
 	}
 	if err := c.boot(ctx, k, o); err != nil {
+		c.inUse()
 		return nil, err
 	}
 	if err := c.attach(ctx, o); err != nil {
-		return nil, errors.Join(err, c.discard(ctx))
+		return nil, errors.Join(err, c.Close(ctx))
 	}
 	c.info.BootTime = time.Since(start).Seconds()
 	return c, nil
@@ -122,6 +128,13 @@ type kindCluster struct {
 	info           leak.ClusterInfo
 	// keep leaves the cluster running; reused says that an earlier run has left it.
 	keep, reused bool
+	// inUse lets go of the lock that keeps `leakrig clean` from the cluster.
+	inUse func()
+}
+
+// adopt tells whether there is a kept cluster that fits and answers.
+func (c *kindCluster) adopt(ctx context.Context, k *Kind, nodes int) bool {
+	return answersAt(ctx, keptKubeconfig(k.Cache, keptName(c.image, nodes)))
 }
 
 // boot makes sure that the cluster's containers run.
@@ -137,24 +150,26 @@ func (c *kindCluster) boot(ctx context.Context, k *Kind, o leak.BootOptions) err
 		return err
 	}
 	defer unlock()
-	if k.Reuse && c.running(ctx) {
+	if answersAt(ctx, c.kubeconfigFile) {
 		c.reused = true
 		return nil
 	}
-	if k.Keep || k.Reuse { // what is left of one that no longer answers
-		if err := c.engine.remove(ctx, c.name, 0); err != nil {
-			return err
-		}
-		os.Remove(c.kubeconfigFile)
+	// What is left of a kept cluster that no longer answers; there is nothing of any other yet.
+	if err := c.engine.remove(ctx, c.name, 0); err != nil {
+		return err
 	}
+	os.Remove(c.kubeconfigFile)
 	o.Progress.Status("creating kind cluster %s", c.name)
-	ctx, cancel := context.WithTimeoutCause(ctx, bootTimeout, fmt.Errorf("kind did not create the cluster in %s", bootTimeout))
+	creating, cancel := context.WithTimeoutCause(ctx, bootTimeout, fmt.Errorf("kind did not create the cluster in %s", bootTimeout))
 	defer cancel()
 	request := childRequest{
 		Operation: "create", Engine: c.engine, Name: c.name, Image: c.image.ref, Kubeconfig: c.kubeconfigFile,
-		Config: c.config4(o.Spec), Wait: bootTimeout, Logs: o.Logs,
+		Config: c.config4(o.Spec), Wait: bootTimeout,
 	}
-	if err := runChild(ctx, request, o.Progress); err != nil {
+	if err := runChild(creating, request, o.Progress); err != nil {
+		if ctx.Err() == nil {
+			err = errors.Join(err, c.SaveLogs(ctx))
+		}
 		return errors.Join(leak.WithHint(fmt.Errorf("create kind cluster %s: %w", c.name, err), "see the nodes' logs in %s", o.Logs), c.discard(ctx))
 	}
 	return nil
@@ -179,19 +194,6 @@ func (c *kindCluster) config4(spec leak.ClusterSpec) *v1alpha4.Cluster {
 		config.Nodes = append(config.Nodes, v1alpha4.Node{Role: role})
 	}
 	return config
-}
-
-// running tells whether a kept cluster is there and its API server answers.
-func (c *kindCluster) running(ctx context.Context) bool {
-	config, err := clientcmd.LoadFromFile(c.kubeconfigFile)
-	if err != nil {
-		return false
-	}
-	rest, err := clientcmd.NewDefaultClientConfig(*config, nil).ClientConfig()
-	if err != nil {
-		return false
-	}
-	return answers(ctx, rest)
 }
 
 // attach makes the run's namespace, and the routes between pod networks where no CNI of kind's does.
@@ -248,12 +250,12 @@ func (c *kindCluster) nodes() ([]nodes.Node, error) {
 	return kindProvider(c.engine).ListInternalNodes(c.name)
 }
 
-func kindProvider(e engine) *kind.Provider {
+func kindProvider(e engine, options ...kind.ProviderOption) *kind.Provider {
 	option := kind.ProviderWithDocker()
 	if e == "podman" {
 		option = kind.ProviderWithPodman()
 	}
-	return kind.NewProvider(option)
+	return kind.NewProvider(append(options, option)...)
 }
 
 // Check adds to the API server's answer whether the engine still does.
@@ -273,7 +275,10 @@ func (c *kindCluster) Check(ctx context.Context) error {
 
 // Close deletes the cluster, or only the run's namespace where the cluster is kept.
 func (c *kindCluster) Close(ctx context.Context) error {
-	if c.keep || c.reused {
+	defer c.inUse()
+	if (c.keep || c.reused) && c.connection != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
 		c.progress.Log("kept for --reuse: cluster %s, kubeconfig %s (leakrig clean removes it)", c.name, c.kubeconfigFile)
 		// The kept cluster's own controllers see it through; the next run has another namespace.
 		_, err := c.deleteNamespace(ctx)

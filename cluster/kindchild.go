@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -60,15 +59,11 @@ func Child() {
 const errorPrefix = "ERROR "
 
 func (r childRequest) perform() error {
-	option := kind.ProviderWithDocker()
-	if r.Engine == "podman" {
-		option = kind.ProviderWithPodman()
-	}
-	p := kind.NewProvider(option, kind.ProviderWithLogger(kindcmd.NewLogger()))
+	p := kindProvider(r.Engine, kind.ProviderWithLogger(kindcmd.NewLogger()))
 	if r.Operation == "logs" {
 		return p.CollectLogs(r.Name, r.Logs)
 	}
-	err := p.Create(r.Name,
+	return p.Create(r.Name,
 		kind.CreateWithNodeImage(r.Image),
 		kind.CreateWithV1Alpha4Config(r.Config),
 		kind.CreateWithWaitForReady(r.Wait),
@@ -76,10 +71,6 @@ func (r childRequest) perform() error {
 		kind.CreateWithRetain(true), // the parent collects logs, then deletes
 		kind.CreateWithDisplayUsage(false),
 		kind.CreateWithDisplaySalutation(false))
-	if err != nil && r.Logs != "" {
-		err = errors.Join(err, p.CollectLogs(r.Name, r.Logs))
-	}
-	return err
 }
 
 // runChild runs a request in a child, which ends with ctx. What kind says becomes progress.

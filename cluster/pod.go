@@ -45,15 +45,17 @@ func (c *kindCluster) RunPod(ctx context.Context, l leak.Launch) (leak.Subject, 
 	if l.Port != 0 {
 		p.port = int32(l.Port)
 	}
-	if err := p.create(ctx, image); err != nil {
-		return nil, errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
+	err = p.create(ctx, image)
+	if err == nil {
+		err = p.waitReady(ctx)
 	}
-	if err := p.waitReady(ctx); err != nil {
-		p.saveLog(context.WithoutCancel(ctx))
-		return nil, errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
+	if err == nil {
+		err = p.reach(ctx, c)
 	}
-	if err := p.reach(ctx, c); err != nil {
-		return nil, errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		return nil, errors.Join(err, p.Stop(ctx))
 	}
 	return p, nil
 }
@@ -203,6 +205,7 @@ func (p *pod) waitReady(ctx context.Context) error {
 		if err == nil {
 			last = podState(found)
 			if ended := ending(found); ended != "" {
+				p.saveLog(ctx)
 				return p.died(ended)
 			}
 			if ready(found) {
@@ -215,6 +218,7 @@ func (p *pod) waitReady(ctx context.Context) error {
 			if ctx.Err() == context.Canceled {
 				return context.Cause(ctx)
 			}
+			p.saveLog(context.WithoutCancel(ctx))
 			return leak.WithHint(fmt.Errorf("subject %s did not become ready in %s: GET %s: %s", p.launch.Variant, p.launch.ReadyTimeout, p.launch.Ready, last),
 				"see %s; subject.ready and subject.readyTimeout change what is waited for", p.launch.Log)
 		case <-time.After(100 * time.Millisecond):
@@ -327,7 +331,10 @@ func (p *pod) watchRestarts(ctx context.Context) {
 			p.end(p.died("the pod is gone"))
 			return
 		case err == nil && ending(found) != "":
-			time.Sleep(watchInterval) // for the last lines of the log
+			select { // for the last lines of the log
+			case <-ctx.Done():
+			case <-time.After(watchInterval):
+			}
 			p.end(p.died(ending(found)))
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -19,16 +20,22 @@ func (c *kindCluster) proc(ctx context.Context, node, namespace, pod string) (fs
 		return nil, fmt.Errorf("find the subject's process: %w", err)
 	}
 	var list struct{ Containers []struct{ ID string } }
-	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list.Containers) != 1 {
-		return nil, fmt.Errorf("find the subject's process: crictl lists %d containers of pod %s: %w", len(list.Containers), pod, err)
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		return nil, fmt.Errorf("find the subject's process: crictl ps: %w", err)
+	}
+	if len(list.Containers) != 1 {
+		return nil, fmt.Errorf("find the subject's process: crictl lists %d containers of pod %s", len(list.Containers), pod)
 	}
 	out, err = c.engine.run(ctx, "exec", node, "crictl", "inspect", list.Containers[0].ID)
 	if err != nil {
 		return nil, fmt.Errorf("find the subject's process: %w", err)
 	}
 	var inspected struct{ Info struct{ Pid int } }
-	if err := json.Unmarshal([]byte(out), &inspected); err != nil || inspected.Info.Pid <= 0 {
-		return nil, fmt.Errorf("find the subject's process: crictl names no pid: %w", err)
+	if err := json.Unmarshal([]byte(out), &inspected); err != nil {
+		return nil, fmt.Errorf("find the subject's process: crictl inspect: %w", err)
+	}
+	if inspected.Info.Pid <= 0 {
+		return nil, errors.New("find the subject's process: crictl names no pid")
 	}
 	return &procFS{engine: c.engine, node: node, dir: fmt.Sprintf("/proc/%d", inspected.Info.Pid)}, nil
 }

@@ -163,6 +163,8 @@ type BootOptions struct {
 	Spec ClusterSpec
 	// Run names this run, in the form of a DNS label.
 	Run string
+	// Pods is set where the subject is to run as a pod.
+	Pods bool
 	// Scratch is a private folder that exists and outlives the cluster.
 	Scratch string
 	// Logs is a folder that exists, for the logs of the cluster's own components.

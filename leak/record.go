@@ -11,7 +11,9 @@ type Record struct {
 	Schema   int    `json:"schema"`
 	Scenario string `json:"scenario"`
 	// Leakrig is the version of the rig that wrote the record.
-	Leakrig  string       `json:"leakrig"`
+	Leakrig string `json:"leakrig"`
+	// Args is the command line that made the run, without the program.
+	Args     []string     `json:"args,omitempty"`
 	Started  time.Time    `json:"started"`
 	Finished time.Time    `json:"finished,omitzero"`
 	Machine  Machine      `json:"machine"`

@@ -94,18 +94,28 @@ func (p *Post) Prepare(files fs.FS) error {
 	if p.BodyFile == "" {
 		return nil
 	}
-	data, err := fs.ReadFile(files, p.BodyFile)
+	data, err := readFile(files, p.BodyFile)
 	if err != nil {
 		return leak.WithHint(fmt.Errorf("bodyFile: %w", err), "the path is relative to the scenario file and stays below its folder")
-	}
-	if len(data) > maxBody {
-		return fmt.Errorf("bodyFile: %s is larger than %d MiB", p.BodyFile, maxBody>>20)
 	}
 	if _, err := parseTemplate(string(data)); err != nil {
 		return leak.WithHint(fmt.Errorf("bodyFile: %s: %w", p.BodyFile, err), "{{.Op}} is the number of the operation, and all there is")
 	}
 	p.Body = string(data)
 	return nil
+}
+
+func readFile(files fs.FS, name string) ([]byte, error) {
+	f, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxBody+1))
+	if err == nil && len(data) > maxBody {
+		err = fmt.Errorf("%s is larger than %d MiB", name, maxBody>>20)
+	}
+	return data, err
 }
 
 // Run sends the requests. Its connections are its own, and closed when it returns: one kept open

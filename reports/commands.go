@@ -70,6 +70,19 @@ func (x variant) top(probe string) (leak.StackGrowth, bool) {
 	return stacks[0], true
 }
 
+// again is the command that made the run.
+func (v view) again() string {
+	args := v.Record.Args
+	if len(args) == 0 {
+		args = []string{"run", v.Name()}
+	}
+	words := []string{"leakrig"}
+	for _, a := range args {
+		words = append(words, shellWord(a))
+	}
+	return strings.Join(words, " ")
+}
+
 // pprof is the line that subtracts the probe's baseline from its last round.
 func (v view) pprof(x variant, probe string) (string, bool) {
 	if len(x.Record.Snapshots) < 2 {

@@ -371,7 +371,7 @@ func modules(v view) (built, rest []moduleRow, more int) {
 
 func commands(v view) []command {
 	list := []command{
-		{"Run it again", "leakrig run " + shellWord(v.Name())},
+		{"Run it again", v.again()},
 		{"Decide again from this record", "leakrig judge " + shellWord(v.RunDir)},
 	}
 	if line, ok := v.reproduce(); ok {

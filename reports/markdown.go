@@ -92,7 +92,7 @@ func markdownStack(g leak.StackGrowth, unit string) string {
 }
 
 func markdownReproduce(b *bytes.Buffer, v view) {
-	lines := []string{"leakrig run " + shellWord(v.Name())}
+	lines := []string{v.again()}
 	if line, ok := v.reproduce(); ok {
 		lines = append(lines, line)
 	}

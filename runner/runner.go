@@ -40,8 +40,9 @@ type Config struct {
 	// Metrics are those of the scenario's probes, by probe, the default first.
 	Metrics  map[string][]leak.Metric
 	Progress leak.Progress
-	// Version is the rig's own.
+	// Version is the rig's own, Args its command line.
 	Version string
+	Args    []string
 	// CheckEvery is how often the cluster is asked whether it still answers.
 	CheckEvery time.Duration
 }
@@ -51,7 +52,7 @@ type Config struct {
 // could not be written.
 func Run(ctx context.Context, c Config) (*leak.Record, error) {
 	r := &run{Config: c, record: &leak.Record{
-		Schema: leak.RecordSchema, Scenario: c.Scenario.Metadata.Name, Leakrig: c.Version,
+		Schema: leak.RecordSchema, Scenario: c.Scenario.Metadata.Name, Leakrig: c.Version, Args: c.Args,
 		Started: time.Now().UTC().Truncate(time.Millisecond), Machine: machine(), Metrics: map[string]leak.Metric{},
 		Plan: leak.Plan{Warmup: c.Scenario.Spec.Warmup.Rounds, Rounds: c.Scenario.Spec.Rounds},
 	}}

@@ -223,7 +223,7 @@ func (d *decoder) wrongType(path string, n *yaml.Node, t reflect.Type) {
 		hint = "for example - " + example(t, n)
 	}
 	if path == "" {
-		hint = "start from `leakrig init NAME`"
+		hint = "the README shows a scenario to start from"
 	}
 	d.add(path, hint, "expected %s, found %s", withArticle(typeName(t)), describe(n))
 }

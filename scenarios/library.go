@@ -90,7 +90,12 @@ func onDisk(path string) (Source, error) {
 	if err != nil {
 		return Source{}, fmt.Errorf("read scenario: %w", err)
 	}
-	return Source{Name: path, Path: path, Data: data, Files: os.DirFS(filepath.Dir(path))}, nil
+	// A root, and not a DirFS: a link must not lead out of the folder.
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return Source{}, fmt.Errorf("read scenario: %w", err)
+	}
+	return Source{Name: path, Path: path, Data: data, Files: root.FS()}, nil
 }
 
 func missingFileHint(path string) string {
@@ -98,7 +103,7 @@ func missingFileHint(path string) string {
 	if slices.Contains(Names(), name) {
 		return fmt.Sprintf("the built-in scenario is named without its ending: %s", name)
 	}
-	return "`leakrig list` shows the built-in ones; `leakrig init NAME` writes a new file"
+	return "`leakrig list` shows the built-in ones"
 }
 
 // readLimited reads one byte more than Load accepts, so that Load is the one to refuse a large file.

@@ -32,7 +32,7 @@ func (r *report) parse(data []byte) (root *yaml.Node, ok bool) {
 		return nil, false
 	}
 	if err != nil || isNull(first.Content[0]) {
-		r.add("", "`leakrig init NAME` writes a file to start from", "the file is empty")
+		r.add("", "the README shows a scenario to start from", "the file is empty")
 		return nil, false
 	}
 	root = first.Content[0]

@@ -11,12 +11,12 @@ import (
 func TestSyntaxProblems(t *testing.T) {
 	const indentation = " | often the indentation, or a quote or bracket that is not closed, near this line"
 	for _, row := range []struct{ comment, text, want string }{
-		{"nothing", "", "1:1: the file is empty | `leakrig init NAME` writes a file to start from"},
-		{"comments alone", "# a\n\n# b\n", "1:1: the file is empty | `leakrig init NAME` writes a file to start from"},
-		{"an empty document", "---\n", "1:1: the file is empty | `leakrig init NAME` writes a file to start from"},
-		{"null", "null\n", "1:1: the file is empty | `leakrig init NAME` writes a file to start from"},
-		{"a list", "\n- a\n", "2:1: expected a mapping, found a list | start from `leakrig init NAME`"},
-		{"prose", "Dear leakrig", `1:1: expected a mapping, found the text "Dear leakrig" | start from ` + "`leakrig init NAME`"},
+		{"nothing", "", "1:1: the file is empty | the README shows a scenario to start from"},
+		{"comments alone", "# a\n\n# b\n", "1:1: the file is empty | the README shows a scenario to start from"},
+		{"an empty document", "---\n", "1:1: the file is empty | the README shows a scenario to start from"},
+		{"null", "null\n", "1:1: the file is empty | the README shows a scenario to start from"},
+		{"a list", "\n- a\n", "2:1: expected a mapping, found a list | the README shows a scenario to start from"},
+		{"prose", "Dear leakrig", `1:1: expected a mapping, found the text "Dear leakrig" | the README shows a scenario to start from`},
 		{"just over 1 MiB", "# " + strings.Repeat("x", maxSize-1), "1:1: larger than 1 MiB | keep request bodies and the like in files of their own"},
 		{"a picture", "a: 1\nb: \x89PNG", "2:4: not text: a control character or invalid UTF-8 | a scenario is UTF-8 text"},
 		{"a control character, after a wide one", "é: \x1b[31m", "1:4: not text: a control character or invalid UTF-8 | a scenario is UTF-8 text"},

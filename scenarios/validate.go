@@ -128,7 +128,10 @@ func (v *validator) subject() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Limits)) {
-		if at := path + ".limits." + name; !quantityPattern.MatchString(s.Limits[name]) {
+		at, limits := path+".limits."+name, []string{"cpu", "memory"}
+		if !slices.Contains(limits, name) {
+			v.add(at, choice(name, "limits", limits), "no limit is named %s", quote(name))
+		} else if !quantityPattern.MatchString(s.Limits[name]) {
 			v.add(at, "as in cpu: 500m or memory: 1Gi", "%s is not a quantity", quote(s.Limits[name]))
 		}
 	}

@@ -13,9 +13,6 @@ import (
 	"github.com/leakrig/leakrig/cluster/upstream"
 )
 
-// recipeVersion changes with every change of this package's code that changes the image.
-const recipeVersion = "1"
-
 // kind's base files belong to the version of its library that boots the image.
 const (
 	kindModule  = "sigs.k8s.io/kind"
@@ -25,6 +22,25 @@ const (
 
 //go:embed files
 var ownFiles embed.FS
+
+// code is this package itself: any change of it may change the image. What takes long to make is cached
+// under keys of its own, so a change costs seconds.
+//
+//go:embed *.go
+var code embed.FS
+
+// codeVersion is a hash of the package's code, without its tests.
+func codeVersion() string {
+	var parts []string
+	entries, _ := code.ReadDir(".") // an embedded folder can be read
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), "_test.go") {
+			data, _ := code.ReadFile(e.Name())
+			parts = append(parts, e.Name(), string(data))
+		}
+	}
+	return hash(parts...)
+}
 
 // recipe is everything that an image is made of, apart from the code that follows it.
 type recipe struct {
@@ -75,7 +91,7 @@ func newRecipe(version string, t tags) recipe {
 		return command{upstream.Containerd, "github.com/containerd/containerd/cmd/" + name, "usr/local/bin/" + name}
 	}
 	return recipe{
-		version: recipeVersion,
+		version: codeVersion(),
 		arch:    runtime.GOARCH,
 		debian:  bookworm,
 		kind:    kindVersion + " " + kindSum,

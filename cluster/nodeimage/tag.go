@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	// Repository is that of the node images which leakrig builds. No registry has it.
+	// Repository is that of the node images which leakrig builds, in the engine alone: none is ever pushed or
+	// pulled.
 	Repository = "leakrig/node"
 	// ControlPlane is the repository of the images of the control plane on them: kubeadm's
 	// imageRepository. Upstream's name would say that a local build is a release.

@@ -138,7 +138,9 @@ func (b Builder) compile(ctx context.Context, m Module, dir string, p pin, pkg, 
 func (b Builder) golang(ctx context.Context, dir, what string, line func(string), args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0")
+	// GOFLAGS is not empty, since an empty one lets those of `go env -w` through.
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "CGO_ENABLED=0")
+	cmd.WaitDelay = 2 * time.Second // compilers that outlive an interrupted go command hold the pipe
 	r, w := io.Pipe()
 	cmd.Stdout, cmd.Stderr = w, w
 	var said []string

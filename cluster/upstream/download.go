@@ -32,7 +32,7 @@ type downloaded struct{ GoMod, Dir, Sum, Error string }
 
 func download(ctx context.Context, m module.Version) (d downloaded, err error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", m.String())
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
 	cmd.Dir = os.TempDir()
 	out, err := cmd.Output()
 	if ctx.Err() != nil {

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -33,4 +34,33 @@ func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+// Share takes a shared lock on a file, making its folder; any number of processes may hold one.
+func Share(path string) (release func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	return flock(path, syscall.LOCK_SH)
+}
+
+// TryLock takes an exclusive lock if nobody holds the file in any way.
+func TryLock(path string) (unlock func(), free bool) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, false
+	}
+	unlock, err := flock(path, syscall.LOCK_EX)
+	return unlock, err == nil
+}
+
+func flock(path string, how int) (release func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, &os.PathError{Op: "lock", Path: path, Err: err}
+	}
+	return func() { f.Close() }, nil
 }

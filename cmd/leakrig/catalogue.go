@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -75,7 +76,7 @@ func kindsCommand() *cobra.Command {
 			all = append(all, describe("provider", cluster.Kinds(cluster.Options{}))...)
 			shown := 0
 			for _, k := range all {
-				if len(args) == 0 || contains(args, k.name) {
+				if len(args) == 0 || slices.Contains(args, k.name) {
 					k.print(c.OutOrStdout())
 					shown++
 				}
@@ -86,15 +87,6 @@ func kindsCommand() *cobra.Command {
 			return nil
 		},
 	}
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 // kindDoc is the description of one kind.

@@ -142,7 +142,7 @@ func conclude(w io.Writer, dir leak.RunDir, s *leak.Scenario, record *leak.Recor
 		return 0, written
 	}
 	// An interruption belongs to the run, not to a later look at its record.
-	return leak.ExitCode(fresh && record.Interrupted, false, false, verdict.Result), nil
+	return leak.ExitCode(fresh && record.Interrupted, false, record.Failure != nil, verdict.Result), nil
 }
 
 func writeReports(dir leak.RunDir, in reports.Input) error {

@@ -28,11 +28,12 @@ func main() {
 func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	context.AfterFunc(ctx, func() {
+	unheard := context.AfterFunc(ctx, func() {
 		stop() // the next signal ends the rig at once
-		fmt.Fprintln(os.Stderr, "\nleakrig: interrupted: stopping what was started (again to give up at once)")
+		fmt.Fprintln(os.Stderr, "\nleakrig: interrupted: stopping what was started (again to leave it as it is)")
 	})
-	a := &app{}
+	defer unheard() // runs before stop, which would set it off
+	a := &app{args: args}
 	root := a.command()
 	root.SetArgs(args)
 	if err := root.ExecuteContext(ctx); err != nil {
@@ -41,8 +42,11 @@ func run(args []string) int {
 	return a.code
 }
 
-// app carries the exit code of a command that ended without an error.
-type app struct{ code int }
+// app carries the command line, and the exit code of a command that ended without an error.
+type app struct {
+	args []string
+	code int
+}
 
 func (a *app) command() *cobra.Command {
 	root := &cobra.Command{

@@ -36,10 +36,11 @@ type runFlags struct {
 	source    string
 	format    string
 	options   cluster.Options
+	args      []string // the command line, for the record
 }
 
 func (a *app) runCommand() *cobra.Command {
-	var f runFlags
+	f := runFlags{args: a.args}
 	c := &cobra.Command{
 		Use:   "run NAME|FILE",
 		Short: "Run a scenario, judge it, and write its report",
@@ -159,6 +160,9 @@ func (f *runFlags) provider(ctx context.Context, s *leak.Scenario, p leak.Progre
 		if !auto {
 			return none, bad("leave --cluster out", "the scenario uses no cluster")
 		}
+		if f.placement == leak.PlacementPod {
+			return none, &leak.UsageError{Err: leak.WithHint(errors.New("--placement pod: the scenario uses no cluster"), "leave --placement out")}
+		}
 		return none, nil
 	}
 	var reasons []error
@@ -166,7 +170,7 @@ func (f *runFlags) provider(ctx context.Context, s *leak.Scenario, p leak.Progre
 		if !slices.Contains(s.Spec.Cluster.Providers, k.Name) || !auto && f.cluster != k.Name || auto && k.Name == "existing" {
 			continue
 		}
-		if err := preflight(ctx, k, s, p); err == nil {
+		if err := f.preflight(ctx, k, s, p); err == nil {
 			return k, nil
 		} else if !auto || ctx.Err() != nil {
 			return none, err
@@ -181,9 +185,9 @@ func (f *runFlags) provider(ctx context.Context, s *leak.Scenario, p leak.Progre
 	return none, bad("it runs on: "+strings.Join(s.Spec.Cluster.Providers, ", "), "the scenario does not run there")
 }
 
-func preflight(ctx context.Context, k leak.Kind[leak.Provider], s *leak.Scenario, p leak.Progress) error {
+func (f *runFlags) preflight(ctx context.Context, k leak.Kind[leak.Provider], s *leak.Scenario, p leak.Progress) error {
 	if pre, ok := k.New().(leak.Preflighter); ok {
-		return pre.Preflight(ctx, leak.BootOptions{Spec: *s.Spec.Cluster, Progress: p})
+		return pre.Preflight(ctx, leak.BootOptions{Spec: *s.Spec.Cluster, Pods: f.placed(s, k.Name) == leak.PlacementPod, Progress: p})
 	}
 	return nil
 }
@@ -194,7 +198,11 @@ func protectedWords() []string {
 	if !ok {
 		words = "prod,live"
 	}
-	return strings.Split(words, ",")
+	list := strings.Split(words, ",")
+	for i := range list {
+		list[i] = strings.TrimSpace(list[i])
+	}
+	return list
 }
 
 // placed is where the subject runs on a provider.
@@ -256,7 +264,7 @@ func (f *runFlags) measure(ctx context.Context, src scenarios.Source, s *leak.Sc
 	}
 	defer os.RemoveAll(scratch)
 	config := runner.Config{
-		Scenario: s, Variants: variants, Dir: dir, Metrics: metrics(s), Progress: progress, Version: version(), CheckEvery: checkEvery,
+		Scenario: s, Variants: variants, Dir: dir, Metrics: metrics(s), Progress: progress, Version: version(), Args: f.args, CheckEvery: checkEvery,
 		Launcher: &subjects.Launcher{
 			Spec: s.Spec.Subject, Scratch: filepath.Join(scratch, "subjects"), Placement: f.placed(s, provider.Name),
 			Builder: subjects.Builder{Source: f.source, ScenarioDir: filepath.Dir(src.Path), Cache: filepath.Join(cache, "subjects")},

@@ -28,7 +28,10 @@ func needsKind(t *testing.T) {
 		t.Skip("SKIPPED: no container engine answers, nothing was run on kind")
 	}
 	if out, err := exec.Command(leakrig, "node-image", "build").CombinedOutput(); err != nil {
-		t.Fatalf("node image: %v\n%s", err, out)
+		if os.Getenv("CI") != "" {
+			t.Fatalf("node image: %v\n%s", err, out)
+		}
+		t.Skipf("SKIPPED: there is no node image, nothing was run on kind: %s", out)
 	}
 	t.Cleanup(func() {
 		if left := containers(t); left != "" {
