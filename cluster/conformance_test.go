@@ -16,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -149,6 +150,15 @@ func conform(t *testing.T, p leak.Provider) {
 		if runner, ok := c.(leak.PodRunner); ok {
 			runPods(t, runner)
 		}
+		if saver, ok := c.(leak.LogSaver); ok {
+			if err := saver.SaveLogs(ctx); err != nil {
+				t.Error(err)
+			}
+			if logs, _ := filepath.Glob(filepath.Join(o.Logs, "*", "kubelet.log")); len(logs) == 0 {
+				t.Errorf("no kubelet.log below %s", o.Logs)
+			}
+			attach(t, c.Kubeconfig())
+		}
 		if err := c.Check(ctx); err != nil {
 			t.Error(err)
 		}
@@ -212,6 +222,45 @@ func createPod(t *testing.T, kubeconfig string) {
 	}
 	if _, err := client.CoreV1().Pods(namespace).Create(context.Background(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// attach is the existing provider on a cluster that is there: it leaves nothing behind.
+func attach(t *testing.T, kubeconfig string) {
+	ctx := context.Background()
+	x := &Existing{Options{KubeconfigFile: kubeconfig, Protected: []string{"prod"}}}
+	o := leak.BootOptions{Run: "attached", Scratch: t.TempDir(), Logs: t.TempDir(), Progress: testProgress{t}}
+	if err := x.Preflight(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	c, err := x.Boot(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	createPod(t, c.Kubeconfig())
+	a := c.(*attached)
+	namespace, err := a.client.CoreV1().Namespaces().Get(ctx, a.namespace, metav1.GetOptions{})
+	if err != nil || namespace.Labels[runLabel] != "attached" {
+		t.Errorf("%v, labels %v", err, namespace.Labels)
+	}
+	if err := c.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if _, err := a.client.CoreV1().Namespaces().Get(ctx, a.namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the namespace is still there: %v", err)
+	}
+	// A scratch folder that is not there: the namespace goes again.
+	o.Run, o.Scratch = "homeless", filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(o.Scratch, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := x.Boot(ctx, o); err == nil {
+		c.Close(ctx)
+		t.Error("it booted without a place for the kubeconfig")
+	}
+	left, err := a.client.CoreV1().Namespaces().Get(ctx, "leakrig-homeless", metav1.GetOptions{})
+	if err == nil && left.DeletionTimestamp == nil {
+		t.Error("the namespace of a boot that failed is still there")
 	}
 }
 

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,8 @@ func (e engine) run(ctx context.Context, args ...string) (string, error) {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
-		said, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
+		// What the runtime itself says of a failed exec is on standard output.
+		said, _, _ := strings.Cut(cmp.Or(strings.TrimSpace(stderr.String()), strings.TrimSpace(stdout.String())), "\n")
 		return "", fmt.Errorf("%s %s: %w %s", e, args[0], err, said)
 	}
 	return strings.TrimSpace(stdout.String()), nil
