@@ -23,8 +23,8 @@ import (
 
 const (
 	bootTimeout   = 4 * time.Minute
-	deleteTimeout = 90 * time.Second
-	logsTimeout   = time.Minute
+	deleteTimeout = 45 * time.Second
+	logsTimeout   = 30 * time.Second
 	// stopTimeout bounds the requests that take away what one run has made in a cluster.
 	stopTimeout = 30 * time.Second
 )
