@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -339,6 +340,22 @@ func sentence(v *leak.Verdict, r *leak.Record) string {
 	return strings.Join(parts, between) + "."
 }
 
+// mostly names the stack that grew most where the finding, on a metric, names none itself.
+func mostly(vv *leak.VariantVerdict, f *leak.Finding) string {
+	grew := vv.Growing
+	if strings.HasPrefix(f.Series, "heap.") {
+		grew = vv.HeapGrowing
+	}
+	if len(grew) == 0 || strings.HasPrefix(f.Series, "process.") {
+		return ""
+	}
+	where := ", most of it " + grew[0].Stack.String()
+	if at := grew[0].Stack.Top().Position(); at != "" {
+		where += " (" + at + ")"
+	}
+	return where
+}
+
 func clause(vv *leak.VariantVerdict) string {
 	leaks := plainest(vv.Findings)
 	if i := slices.IndexFunc(vv.Findings, func(f leak.Finding) bool { return f.Fingerprint }); vv.Result == leak.Met && i >= 0 {
@@ -350,7 +367,7 @@ func clause(vv *leak.VariantVerdict) string {
 	case vv.Result == leak.Undecided:
 		return vv.Variant + " is undecided: " + vv.Reason
 	case vv.Outcome == leak.Leaking:
-		return vv.Variant + " leaks " + headline(leaks) + at(leaks)
+		return vv.Variant + " leaks " + headline(leaks) + cmp.Or(at(leaks), mostly(vv, leaks))
 	case vv.Result == leak.NotMet:
 		return vv.Variant + " was " + vv.Reason
 	}

@@ -10,7 +10,7 @@ import (
 
 // Stack bounds what stands on the stacks that match: goroutines, or bytes for the heap.
 type Stack struct {
-	Probe    string         `yaml:"probe,omitempty" doc:"the probe that reads the stacks (default goroutine)"`
+	Probe    string         `yaml:"probe,omitempty" doc:"the probe that reads the stacks"`
 	Match    string         `yaml:"match" doc:"Go regular expression; it must match the full name or the file:line of one frame, or the name of the creator"`
 	State    string         `yaml:"state,omitempty" doc:"wait state, as a goroutine dump prints it (chan send)"`
 	Max      *leak.Quantity `yaml:"max,omitempty" doc:"the most they may gain over all rounds together; this or maxPerOp"`

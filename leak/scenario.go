@@ -97,7 +97,7 @@ type Warmup struct {
 
 // SettleSpec says when the goroutines of a subject count as settled.
 type SettleSpec struct {
-	Quiet   Duration `yaml:"quiet,omitempty" doc:"settled when no group of goroutines had a lower minimum over this window than over the window before (default 1s)"`
+	Quiet   Duration `yaml:"quiet,omitempty" doc:"settled when no group of goroutines had a lower minimum over this window than over the window before (default 1s); the idle wait after the last round is ten times as long"`
 	Timeout Duration `yaml:"timeout,omitempty" doc:"a snapshot taken after this long is marked unsettled (default 30s)"`
 }
 

@@ -122,7 +122,7 @@ func rawProfile(s *leak.Snapshot, probe string) string {
 }
 
 // file is a file of the run directory as a word for the shell.
-func (v view) file(name string) string { return shellWord(path.Join(v.RunDir, name)) }
+func (v view) file(name string) string { return shellPath(path.Join(v.RunDir, name)) }
 
 // focus is a regular expression that matches the function and needs no escaping in any shell:
 // "StreamWatcher..receive" for watch.(*StreamWatcher).receive.
@@ -138,13 +138,18 @@ func focus(f leak.Frame) string {
 // line that can be pasted without a look at it matters more than a path with a newline.
 func shellWord(s string) string {
 	s = mapRunes(s, func(r rune) bool { return unicode.IsPrint(r) && r != utf8.RuneError })
-	if strings.HasPrefix(s, "-") {
-		s = "./" + s
-	}
 	if mapRunes(s, func(r rune) bool { return isWordRune(r) || strings.ContainsRune("./-+@%:,=", r) }) == s && s != "" {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// shellPath is shellWord for a path, which must not read as a flag.
+func shellPath(s string) string {
+	if strings.HasPrefix(s, "-") {
+		s = "./" + s
+	}
+	return shellWord(s)
 }
 
 func isWordRune(r rune) bool {

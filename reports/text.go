@@ -158,7 +158,7 @@ func (p printer) stacks(title string, stacks []leak.StackGrowth, unit string) {
 func stackDetails(g leak.StackGrowth, unit string) []string {
 	grew := value(float64(g.From), unit) + " → " + value(float64(g.To), unit)
 	if g.Module != "" {
-		grew += " in " + g.Module
+		grew += " " + inModule(g)
 	}
 	if g.Stack.Creator != nil {
 		grew += ", created by " + g.Stack.Creator.Short()

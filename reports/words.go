@@ -39,6 +39,16 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 // rate is a growth per operation for people.
 func rate(v float64, unit string) string { return leak.FormatRate(v, unit) }
 
+// inModule is "in k8s.io/apimachinery v0.18.8", or "called from" it where the innermost frame is the
+// standard library's.
+func inModule(g leak.StackGrowth) string {
+	path, _, _ := strings.Cut(g.Module, " ")
+	if top := g.Stack.Top(); strings.HasPrefix(top.Package(), path) || strings.HasPrefix(top.File, path) {
+		return "in " + g.Module
+	}
+	return "called from " + g.Module
+}
+
 // value is a reading for people.
 func value(v float64, unit string) string {
 	switch {

@@ -174,8 +174,9 @@ func (m *measurement) keep(ctx context.Context, round int, load []leak.Tally) er
 
 // idle measures once more after a long wait without load.
 func (m *measurement) idle(ctx context.Context) error {
-	m.Progress.Status("%s: idle", m.name)
-	if err := sleep(ctx, idleFactor*m.Scenario.Spec.Settle.Quiet.D()); err != nil {
+	wait := idleFactor * m.Scenario.Spec.Settle.Quiet.D()
+	m.Progress.Log("%s: idling %s, then measuring once more", m.name, wait)
+	if err := sleep(ctx, wait); err != nil {
 		return fmt.Errorf("idle: %w", err)
 	}
 	snapshot, err := m.snapshot(ctx, m.Scenario.Spec.Rounds, path.Join(m.name, "idle"))
@@ -275,6 +276,9 @@ func (m *measurement) line(s *leak.Snapshot) string {
 		text = fmt.Sprintf("%s: round %d/%d", m.name, s.Round, m.Scenario.Spec.Rounds)
 		for _, t := range s.Load {
 			text += fmt.Sprintf("  %s %d/%d ok in %.2fs", t.Action, t.Succeeded, t.Attempted, t.Seconds)
+			if len(t.Errors) > 0 {
+				text += " (" + t.Errors[0].Message + ")"
+			}
 		}
 	}
 	for _, sample := range s.Samples {

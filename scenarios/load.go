@@ -18,7 +18,7 @@ import (
 // holds all Problems.
 func Load(src Source, kinds leak.Kinds) (*leak.Scenario, error) {
 	r := newReport(src.Name)
-	s := defaults(kinds)
+	s := Defaults(kinds)
 	if root, ok := r.parse(src.Data); ok && r.bounded(root) {
 		r.places[""] = place{at(root), at(root)}
 		d := &decoder{r, kinds}
@@ -35,8 +35,8 @@ func Load(src Source, kinds leak.Kinds) (*leak.Scenario, error) {
 	return s, nil
 }
 
-// defaults is what a file leaves out. Decoding overwrites it in place.
-func defaults(kinds leak.Kinds) *leak.Scenario {
+// Defaults is what a file leaves out. Decoding overwrites it in place.
+func Defaults(kinds leak.Kinds) *leak.Scenario {
 	return &leak.Scenario{Spec: leak.Spec{
 		Cluster: &leak.ClusterSpec{
 			Providers: slices.Clone(kinds.Providers),

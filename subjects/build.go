@@ -84,10 +84,8 @@ func (b Builder) Build(ctx context.Context, folder, modfile string) (string, err
 	if err != nil {
 		return "", err
 	}
-	if modfile != "" {
-		if _, err := os.Stat(filepath.Join(folder, modfile)); err != nil {
-			return "", leak.WithHint(fmt.Errorf("build: modfile %s is not in %s", modfile, folder), "the variant's modfile is a file in the subject's folder")
-		}
+	if err := hasModfile(folder, modfile); err != nil {
+		return "", fmt.Errorf("build: %w", err)
 	}
 	binary, err := b.binary(folder, modfile)
 	if err != nil {
@@ -116,6 +114,16 @@ func (b Builder) Build(ctx context.Context, folder, modfile string) (string, err
 			"try it by hand: cd %s && go %s", folder, strings.Join(append(args, "."), " "))
 	}
 	return binary, nil
+}
+
+func hasModfile(folder, modfile string) error {
+	if modfile == "" {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(folder, modfile)); err != nil {
+		return leak.WithHint(fmt.Errorf("modfile %s is not in %s", modfile, folder), "the variant's modfile is a file in the subject's folder")
+	}
+	return nil
 }
 
 func withModfile(modfile string) string {

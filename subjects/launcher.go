@@ -52,6 +52,23 @@ func (l *Launcher) Build(ctx context.Context, v leak.Variant) error {
 	return nil
 }
 
+// Check tells, before anything is built, whether there is something to build or to start.
+func (l *Launcher) Check(variants []leak.Variant) error {
+	if len(l.Spec.Command) > 0 {
+		_, err := l.lookup()
+		return err
+	}
+	folder, err := l.Builder.Folder(l.Spec.Build)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, v := range variants {
+		errs = append(errs, hasModfile(folder, v.Modfile))
+	}
+	return errors.Join(errs...)
+}
+
 func (l *Launcher) lookup() (string, error) {
 	path, err := exec.LookPath(l.Spec.Command[0])
 	if err != nil {

@@ -68,10 +68,11 @@ func validateCommand() *cobra.Command {
 func kindsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "kinds [NAME...]",
-		Short: "Describe the actions, probes, checks and providers that a scenario may name",
+		Short: "Describe all that a scenario may hold: its fields, actions, probes, checks and providers",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			all := append(describe("action", kinds().Actions), describe("probe", kinds().Probes)...)
+			all := append(describeFile(), describe("action", kinds().Actions)...)
+			all = append(all, describe("probe", kinds().Probes)...)
 			all = append(all, describe("check", kinds().Checks)...)
 			all = append(all, describe("provider", cluster.Kinds(cluster.Options{}))...)
 			shown := 0
@@ -96,6 +97,15 @@ type kindDoc struct {
 	fields          []scenarios.Field
 }
 
+// describeFile documents what a scenario file holds around its kinds.
+func describeFile() []kindDoc {
+	s := scenarios.Defaults(kinds())
+	return []kindDoc{
+		{what: "scenario", name: "metadata", doc: "What the scenario is called.", fields: scenarios.Fields(&s.Metadata)},
+		{what: "scenario", name: "spec", doc: "What is run, and what it is held to. An action or a check may carry a name: of its own.", fields: scenarios.Fields(&s.Spec)},
+	}
+}
+
 func describe[T any](what string, list []leak.Kind[T]) []kindDoc {
 	var docs []kindDoc
 	for _, k := range list {
@@ -109,7 +119,7 @@ func (k kindDoc) print(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range k.fields {
 		text := f.Doc
-		if f.Default != "" {
+		if f.Default != "" && !strings.Contains(f.Doc, "(default") {
 			text += " (default " + f.Default + ")"
 		}
 		fmt.Fprintf(w, "    %s\t%s\t%s\n", f.Name, f.Type, text)

@@ -22,7 +22,8 @@ func (a *app) judgeCommand() *cobra.Command {
 		Use:   "judge RUN_DIR",
 		Short: "Decide again from the record of a run",
 		Long: `Decide again from the record of a run, with the checks that it was run with or with those of another
-scenario file. No cluster, network or subject is needed. Writes verdict.json and the reports anew.`,
+scenario file. No cluster, network or subject is needed. Verdict and reports in the run directory are
+written anew; with --scenario they stay as they are, and the verdict is only printed.`,
 		Example: `  leakrig judge runs/watch-then-delete/20261120T140000Z
   leakrig judge runs/watch-then-delete/20261120T140000Z --scenario stricter.yaml`,
 		Args: cobra.ExactArgs(1),
@@ -36,7 +37,7 @@ scenario file. No cluster, network or subject is needed. Writes verdict.json and
 			if err != nil {
 				return err
 			}
-			a.code, err = conclude(c.OutOrStdout(), dir, s, record, f, false)
+			a.code, err = conclude(c.OutOrStdout(), dir, s, record, f, conclusion{write: scenario == ""})
 			return err
 		},
 	}
@@ -130,19 +131,29 @@ func readRun(dir leak.RunDir, scenario string) (*leak.Scenario, *leak.Record, er
 	return s, record, nil
 }
 
-// conclude judges, writes verdict and reports, prints one of them, and decides the exit code.
-func conclude(w io.Writer, dir leak.RunDir, s *leak.Scenario, record *leak.Record, f reports.Format, fresh bool) (int, error) {
+// conclusion says what to make of a verdict.
+type conclusion struct {
+	// write puts verdict and reports into the run directory.
+	write bool
+	// fresh is set for the run itself: an interruption belongs to it, not to a later look at its record.
+	fresh bool
+}
+
+// conclude judges, prints a report, and decides the exit code.
+func conclude(w io.Writer, dir leak.RunDir, s *leak.Scenario, record *leak.Record, f reports.Format, c conclusion) (int, error) {
 	verdict := checks.Judge(s, record)
 	in := reports.Input{Scenario: s, Record: record, Verdict: verdict, RunDir: string(dir)}
-	written := errors.Join(dir.WriteVerdict(verdict), writeReports(dir, in))
+	var written error
+	if c.write {
+		written = errors.Join(dir.WriteVerdict(verdict), writeReports(dir, in))
+	}
 	if err := f.Render(w, in); err != nil {
 		return 0, err
 	}
 	if written != nil {
 		return 0, written
 	}
-	// An interruption belongs to the run, not to a later look at its record.
-	return leak.ExitCode(fresh && record.Interrupted, false, record.Failure != nil, verdict.Result), nil
+	return leak.ExitCode(c.fresh && record.Interrupted, false, record.Failure != nil, verdict.Result), nil
 }
 
 func writeReports(dir leak.RunDir, in reports.Input) error {

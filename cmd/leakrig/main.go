@@ -28,6 +28,8 @@ func main() {
 func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	// A reader of the output that goes away (| head) must not end the rig with a cluster running.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	unheard := context.AfterFunc(ctx, func() {
 		stop() // the next signal ends the rig at once
 		fmt.Fprintln(os.Stderr, "\nleakrig: interrupted: stopping what was started (again to leave it as it is)")

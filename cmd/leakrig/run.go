@@ -98,6 +98,10 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	launcher := f.launcher(src, s, provider.Name)
+	if err := launcher.Check(variants); err != nil {
+		return 0, &leak.UsageError{Err: err}
+	}
 	dir, err := newRunDir(f.runsDir, s.Metadata.Name)
 	if err != nil {
 		return 0, err
@@ -105,12 +109,12 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 	if err := dir.WriteFile(leak.ScenarioFile, src.Data); err != nil {
 		return 0, err
 	}
-	record, err := f.measure(c.Context(), src, s, variants, provider, dir, progress)
+	record, err := f.measure(c.Context(), s, variants, provider, launcher, dir, progress)
 	progress.Done()
 	if err != nil {
 		return 0, err
 	}
-	return conclude(c.OutOrStdout(), dir, s, record, format, true)
+	return conclude(c.OutOrStdout(), dir, s, record, format, conclusion{write: true, fresh: true})
 }
 
 // apply puts the flags over the scenario and returns the variants to run.
@@ -252,23 +256,25 @@ func newRunDir(runs, scenario string) (leak.RunDir, error) {
 	}
 }
 
-// measure runs the scenario and returns its record, with all that was started stopped again.
-func (f *runFlags) measure(ctx context.Context, src scenarios.Source, s *leak.Scenario, variants []leak.Variant, provider leak.Kind[leak.Provider], dir leak.RunDir, progress leak.Progress) (*leak.Record, error) {
-	cache, err := cacheDir()
-	if err != nil {
-		return nil, err
+// launcher builds and starts the subject, once it has a scratch folder.
+func (f *runFlags) launcher(src scenarios.Source, s *leak.Scenario, provider string) *subjects.Launcher {
+	return &subjects.Launcher{
+		Spec: s.Spec.Subject, Placement: f.placed(s, provider),
+		Builder: subjects.Builder{Source: f.source, ScenarioDir: filepath.Dir(src.Path), Cache: filepath.Join(f.options.Cache, "subjects")},
 	}
+}
+
+// measure runs the scenario and returns its record, with all that was started stopped again.
+func (f *runFlags) measure(ctx context.Context, s *leak.Scenario, variants []leak.Variant, provider leak.Kind[leak.Provider], launcher *subjects.Launcher, dir leak.RunDir, progress leak.Progress) (*leak.Record, error) {
 	scratch, err := os.MkdirTemp("", "leakrig-*")
 	if err != nil {
 		return nil, leak.WithHint(err, "TMPDIR names another folder for temporary files")
 	}
 	defer os.RemoveAll(scratch)
+	launcher.Scratch = filepath.Join(scratch, "subjects")
 	config := runner.Config{
-		Scenario: s, Variants: variants, Dir: dir, Metrics: metrics(s), Progress: progress, Version: version(), Args: f.args, CheckEvery: checkEvery,
-		Launcher: &subjects.Launcher{
-			Spec: s.Spec.Subject, Scratch: filepath.Join(scratch, "subjects"), Placement: f.placed(s, provider.Name),
-			Builder: subjects.Builder{Source: f.source, ScenarioDir: filepath.Dir(src.Path), Cache: filepath.Join(cache, "subjects")},
-		},
+		Scenario: s, Variants: variants, Dir: dir, Launcher: launcher, Metrics: metrics(s), Progress: progress,
+		Version: version(), Args: f.args, CheckEvery: checkEvery,
 	}
 	logs := dir.Path("cluster")
 	if provider.New != nil {
