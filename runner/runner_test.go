@@ -62,8 +62,8 @@ func TestRun(t *testing.T) {
 		}
 		for _, want := range []string{
 			"fake control plane v1.99.0 ready in 1.5s",
-			"leaky: baseline  heap 2.0 KiB  goroutine 14",
-			"leaky: round 2/3  post 4/4 ok in 0.25s  heap 2.0 KiB (0 B)  goroutine 22 (+8)",
+			"leaky: baseline  heap.alloc 2.0 KiB  goroutine.count 14",
+			"leaky: round 2/3  post 4/4 ok in 0.25s  heap.alloc 2.0 KiB (0 B)  goroutine.count 22 (+8)",
 		} {
 			if !slices.Contains(l.progress, want) {
 				t.Errorf("%q is not among\n%s", want, strings.Join(l.progress, "\n"))

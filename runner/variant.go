@@ -284,7 +284,7 @@ func (m *measurement) line(s *leak.Snapshot) string {
 	for _, sample := range s.Samples {
 		metric := m.Metrics[sample.Probe][0]
 		value := sample.Values[metric.Name]
-		text += fmt.Sprintf("  %s %s", sample.Probe, leak.FormatValue(value, metric.Unit))
+		text += fmt.Sprintf("  %s.%s %s", sample.Probe, metric.Name, leak.FormatValue(value, metric.Unit))
 		if base := m.record.Snapshots[0].Sample(sample.Probe); s.Round > 0 && base != nil {
 			text += " (" + leak.FormatDelta(value-base.Values[metric.Name], metric.Unit) + ")"
 		}
