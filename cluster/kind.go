@@ -276,6 +276,9 @@ func (c *kindCluster) Check(ctx context.Context) error {
 // Close deletes the cluster, or only the run's namespace where the cluster is kept.
 func (c *kindCluster) Close(ctx context.Context) error {
 	defer c.inUse()
+	if c.reused && c.connection == nil {
+		return nil // nothing of this run is in it
+	}
 	if (c.keep || c.reused) && c.connection != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
