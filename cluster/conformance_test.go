@@ -293,6 +293,17 @@ func runPods(t *testing.T, runner leak.PodRunner) {
 		if s.Err() != nil {
 			t.Errorf("stopped, and said to have died: %v", s.Err())
 		}
+		deadline := time.Now().Add(20 * time.Second)
+		for {
+			found, err := s.(*pod).current(ctx)
+			if err != nil {
+				break // there is none
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("stopped, and 20 s later %s is still there: %s", found.Name, podState(found))
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
 	})
 	t.Run("a pod that never starts", func(t *testing.T) {
 		l := calibration(t, "-plant=nonsense")

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,9 +16,13 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/klog/v2"
 
 	"github.com/leakrig/leakrig/leak"
 )
+
+// quiet keeps client-go from printing to standard error what it also returns.
+var quiet = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
 
 // runLabel is on everything that a run makes in a cluster.
 const runLabel = "leakrig.dev/run"
@@ -35,6 +41,7 @@ type connection struct {
 // connect reaches the current context of config, makes the run's namespace, and writes the kubeconfig
 // that subjects get into scratch.
 func connect(ctx context.Context, config *api.Config, o leak.BootOptions) (*connection, error) {
+	quiet()
 	c := &connection{run: o.Run, namespace: "leakrig-" + o.Run, hint: "see the logs in " + o.Logs}
 	var err error
 	c.config, err = clientcmd.NewDefaultClientConfig(*config, &clientcmd.ConfigOverrides{}).ClientConfig()

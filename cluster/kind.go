@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -128,6 +129,8 @@ type kindCluster struct {
 	info           leak.ClusterInfo
 	// keep leaves the cluster running; reused says that an earlier run has left it.
 	keep, reused bool
+	// pods counts the subjects that ran, for the names of their objects.
+	pods atomic.Int32
 	// inUse lets go of the lock that keeps `leakrig clean` from the cluster.
 	inUse func()
 }

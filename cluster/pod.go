@@ -19,18 +19,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/leakrig/leakrig/leak"
 )
 
 const (
-	// subjectName is that of the Deployment, the service account and its role.
+	// subjectName is that of the container, and begins the names of the subject's other objects.
 	subjectName = "subject"
 	podPort     = 8080
 	// watchInterval is how often the pod's restarts are looked at.
 	watchInterval = 500 * time.Millisecond
-	podStopGrace  = int64(5)
+	podStopGrace  = int64(2)
+	// readyPoll is how often a pod that starts is looked at, and how often its ready path is asked.
+	readyPoll = 50 * time.Millisecond
 )
 
 // RunPod runs the program as a Deployment of one pod in the run's namespace, with the rights and limits
@@ -41,16 +42,16 @@ func (c *kindCluster) RunPod(ctx context.Context, l leak.Launch) (leak.Subject, 
 	if err != nil {
 		return nil, err
 	}
-	p := &pod{connection: c.connection, launch: l, port: podPort, done: make(chan struct{})}
+	p := &pod{
+		connection: c.connection, launch: l, port: podPort, done: make(chan struct{}),
+		objects: fmt.Sprintf("%s-%d", subjectName, c.pods.Add(1)),
+	}
 	if l.Port != 0 {
 		p.port = int32(l.Port)
 	}
 	err = p.create(ctx, image)
 	if err == nil {
-		err = p.waitReady(ctx)
-	}
-	if err == nil {
-		err = p.reach(ctx, c)
+		err = p.start(ctx, c)
 	}
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -65,9 +66,11 @@ type pod struct {
 	*connection
 	launch leak.Launch
 	port   int32
-	name   string // the pod's
-	node   string
-	target leak.Target
+	// objects is the name of everything that is made for this subject: an earlier one may still be going.
+	objects string
+	name    string // the pod's
+	node    string
+	target  leak.Target
 
 	stop  context.CancelFunc // ends port-forward, log and watch
 	tasks sync.WaitGroup
@@ -77,12 +80,12 @@ type pod struct {
 }
 
 func (p *pod) meta() metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: subjectName, Namespace: p.namespace, Labels: p.podLabels()}
+	return metav1.ObjectMeta{Name: p.objects, Namespace: p.namespace, Labels: p.podLabels()}
 }
 
 func (p *pod) podLabels() map[string]string {
 	labels := p.labels()
-	labels["app.kubernetes.io/name"] = subjectName
+	labels["app.kubernetes.io/name"] = p.objects
 	return labels
 }
 
@@ -95,8 +98,8 @@ func (p *pod) create(ctx context.Context, image string) error {
 	_, err2 := p.client.RbacV1().Roles(p.namespace).Create(ctx, p.role(), metav1.CreateOptions{})
 	_, err3 := p.client.RbacV1().RoleBindings(p.namespace).Create(ctx, &rbacv1.RoleBinding{
 		ObjectMeta: p.meta(),
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: subjectName, Namespace: p.namespace}},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: subjectName},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: p.objects, Namespace: p.namespace}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: p.objects},
 	}, metav1.CreateOptions{})
 	_, err4 := p.client.AppsV1().Deployments(p.namespace).Create(ctx, deployment, metav1.CreateOptions{})
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
@@ -129,11 +132,6 @@ func (p *pod) deployment(image string) (*appsv1.Deployment, error) {
 		Args: p.launch.Args, Env: p.env(),
 		Ports:     []corev1.ContainerPort{{ContainerPort: p.port}},
 		Resources: corev1.ResourceRequirements{Limits: limits},
-		// Only a startup probe: one that went on would be load of its own during the rounds.
-		StartupProbe: &corev1.Probe{
-			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: p.launch.Ready, Port: intstr.FromInt32(p.port)}},
-			PeriodSeconds: 1, FailureThreshold: int32(p.launch.ReadyTimeout/time.Second) + 1,
-		},
 		SecurityContext: &corev1.SecurityContext{
 			RunAsNonRoot: &yes, RunAsUser: &user, ReadOnlyRootFilesystem: &yes, AllowPrivilegeEscalation: &no,
 			Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -148,7 +146,7 @@ func (p *pod) deployment(image string) (*appsv1.Deployment, error) {
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: p.podLabels()},
 				Spec: corev1.PodSpec{
-					ServiceAccountName: subjectName, TerminationGracePeriodSeconds: &grace, EnableServiceLinks: &no,
+					ServiceAccountName: p.objects, TerminationGracePeriodSeconds: &grace, EnableServiceLinks: &no,
 					Containers: []corev1.Container{container},
 				},
 			},
@@ -195,22 +193,28 @@ func (p *pod) current(ctx context.Context) (*corev1.Pod, error) {
 	return &list.Items[0], nil
 }
 
-// waitReady waits for the startup probe to succeed.
-func (p *pod) waitReady(ctx context.Context) error {
+// start waits until the subject answers through a port-forward of its own, which it then keeps. The
+// kubelet's probes are of no use here: they look once a second, and would be load during the rounds.
+func (p *pod) start(ctx context.Context, c *kindCluster) error {
 	ctx, cancel := context.WithTimeout(ctx, p.launch.ReadyTimeout)
 	defer cancel()
-	last := "no pod was made"
+	last := errors.New("no pod was made")
 	for {
 		found, err := p.current(ctx)
 		if err == nil {
-			last = podState(found)
 			if ended := ending(found); ended != "" {
 				p.saveLog(ctx)
 				return p.died(ended)
 			}
-			if ready(found) {
+			last = errors.New(podState(found))
+			if found.Spec.NodeName != "" {
 				p.name, p.node = found.Name, found.Spec.NodeName
-				return nil
+				if err = p.reach(ctx); err == nil {
+					return p.follow(ctx, c)
+				}
+				if found.Status.Phase == corev1.PodRunning {
+					last = err
+				}
 			}
 		}
 		select {
@@ -219,17 +223,69 @@ func (p *pod) waitReady(ctx context.Context) error {
 				return context.Cause(ctx)
 			}
 			p.saveLog(context.WithoutCancel(ctx))
-			return leak.WithHint(fmt.Errorf("subject %s did not become ready in %s: GET %s: %s", p.launch.Variant, p.launch.ReadyTimeout, p.launch.Ready, last),
+			return leak.WithHint(fmt.Errorf("subject %s did not become ready in %s: GET %s: %w", p.launch.Variant, p.launch.ReadyTimeout, p.launch.Ready, last),
 				"see %s; subject.ready and subject.readyTimeout change what is waited for", p.launch.Log)
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(readyPoll):
 		}
 	}
 }
 
-func ready(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+// reach opens a port-forward and keeps it if the subject answers that it is ready.
+func (p *pod) reach(ctx context.Context) error {
+	forwarding, stop := context.WithCancel(context.WithoutCancel(ctx))
+	address, err := p.forward(forwarding)
+	if err != nil {
+		stop()
+		return err
+	}
+	base := "http://" + address
+	p.target = leak.Target{
+		URL: base, Pprof: base + strings.TrimSuffix(p.launch.Pprof, "/"),
+		// A connection that this side closes stands in the pod for another second, as containerd's
+		// port-forward is; so every request asks the subject to close it.
+		Transport: func() *http.Transport { return &http.Transport{DisableKeepAlives: true} },
+	}
+	if err := p.askReady(ctx); err != nil {
+		stop()
+		return err
+	}
+	p.stop = stop
+	return nil
+}
+
+func (p *pod) askReady(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.target.URL+p.launch.Ready, nil)
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: p.target.Transport(), Timeout: 5 * time.Second}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %s", resp.Status)
+	}
+	return nil
+}
+
+// follow finds the subject's /proc and starts to follow its log and restarts.
+func (p *pod) follow(ctx context.Context, c *kindCluster) error {
+	var err error
+	if p.target.Proc, err = c.proc(ctx, p.node, p.namespace, p.name); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		// The engine does not let us look: the kubelet knows resident memory, if nothing else.
+		p.target.Proc, p.target.Resident = nil, p.resident
+	}
+	following, stop := context.WithCancel(context.WithoutCancel(ctx))
+	stopForward := p.stop
+	p.stop = func() { stop(); stopForward() }
+	p.tasks.Go(func() { p.followLog(following) })
+	p.tasks.Go(func() { p.watchRestarts(following) })
+	return nil
 }
 
 // ending tells how the container ended, "" while it runs for the first time.
@@ -265,30 +321,6 @@ func (p *pod) died(how string) error {
 		hint = "it was killed for its memory: subject.limits in the scenario raises the limit; " + hint
 	}
 	return leak.WithHint(fmt.Errorf("subject %s died: %s%s", p.launch.Variant, how, leak.LastWords(p.launch.Log)), "%s", hint)
-}
-
-// reach opens the port-forward and starts to follow log and restarts.
-func (p *pod) reach(ctx context.Context, c *kindCluster) error {
-	tasks, stop := context.WithCancel(context.WithoutCancel(ctx))
-	p.stop = stop
-	address, err := p.forward(tasks)
-	if err != nil {
-		return err
-	}
-	base := "http://" + address
-	p.target = leak.Target{
-		URL: base, Pprof: base + strings.TrimSuffix(p.launch.Pprof, "/"),
-		// A connection that this side closes stands in the pod for another second, as containerd's
-		// port-forward is; so every request asks the subject to close it.
-		Transport: func() *http.Transport { return &http.Transport{DisableKeepAlives: true} },
-	}
-	if p.target.Proc, err = c.proc(ctx, p.node, p.namespace, p.name); err != nil {
-		// The engine does not let us look: the kubelet knows resident memory, if nothing else.
-		p.target.Proc, p.target.Resident = nil, p.resident
-	}
-	p.tasks.Go(func() { p.followLog(tasks) })
-	p.tasks.Go(func() { p.watchRestarts(tasks) })
-	return nil
 }
 
 func (p *pod) followLog(ctx context.Context) {
@@ -372,35 +404,25 @@ func (p *pod) Err() error {
 	}
 }
 
-// Stop deletes everything that RunPod made and waits until the pod is gone.
+// Stop has everything that RunPod made deleted. It does not wait until the kubelet has ended the pod:
+// the next subject has other names, and the cluster's Close sees to the rest.
 func (p *pod) Stop(ctx context.Context) error {
 	if p.stop != nil {
 		p.stop()
 		p.tasks.Wait()
 	}
 	p.end(nil)
-	background, grace := metav1.DeletePropagationForeground, podStopGrace
-	o := metav1.DeleteOptions{PropagationPolicy: &background, GracePeriodSeconds: &grace}
+	propagation := metav1.DeletePropagationBackground
+	o := metav1.DeleteOptions{PropagationPolicy: &propagation}
 	err := errors.Join(
-		ignoreNotFound(p.client.AppsV1().Deployments(p.namespace).Delete(ctx, subjectName, o)),
-		ignoreNotFound(p.client.RbacV1().RoleBindings(p.namespace).Delete(ctx, subjectName, metav1.DeleteOptions{})),
-		ignoreNotFound(p.client.RbacV1().Roles(p.namespace).Delete(ctx, subjectName, metav1.DeleteOptions{})),
-		ignoreNotFound(p.client.CoreV1().ServiceAccounts(p.namespace).Delete(ctx, subjectName, metav1.DeleteOptions{})))
+		ignoreNotFound(p.client.AppsV1().Deployments(p.namespace).Delete(ctx, p.objects, o)),
+		ignoreNotFound(p.client.RbacV1().RoleBindings(p.namespace).Delete(ctx, p.objects, o)),
+		ignoreNotFound(p.client.RbacV1().Roles(p.namespace).Delete(ctx, p.objects, o)),
+		ignoreNotFound(p.client.CoreV1().ServiceAccounts(p.namespace).Delete(ctx, p.objects, o)))
 	if err != nil {
 		return fmt.Errorf("delete the subject's objects: %w", err)
 	}
-	for {
-		_, err1 := p.client.AppsV1().Deployments(p.namespace).Get(ctx, subjectName, metav1.GetOptions{})
-		_, err2 := p.current(ctx)
-		if apierrors.IsNotFound(err1) && err2 != nil && ctx.Err() == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the subject's pod is not gone yet: %w", context.Cause(ctx))
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+	return nil
 }
 
 func ignoreNotFound(err error) error {

@@ -3,41 +3,69 @@ package cluster
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
 
 // proc finds the container's process on its node and returns its folder below /proc there.
 func (c *kindCluster) proc(ctx context.Context, node, namespace, pod string) (fs.FS, error) {
-	out, err := c.engine.run(ctx, "exec", node, "crictl", "ps", "-o", "json",
-		"--label", "io.kubernetes.pod.name="+pod, "--label", "io.kubernetes.pod.namespace="+namespace)
+	// One call of the engine for both: each takes a tenth of a second.
+	out, err := c.engine.run(ctx, "exec", node, "sh", "-c",
+		`crictl inspect -o go-template --template '{{.info.pid}}' $(crictl ps -q --label "$1" --label "$2")`, "sh",
+		"io.kubernetes.pod.name="+pod, "io.kubernetes.pod.namespace="+namespace)
 	if err != nil {
 		return nil, fmt.Errorf("find the subject's process: %w", err)
 	}
-	var list struct{ Containers []struct{ ID string } }
-	if err := json.Unmarshal([]byte(out), &list); err != nil {
-		return nil, fmt.Errorf("find the subject's process: crictl ps: %w", err)
+	pid, err := strconv.Atoi(out)
+	if err != nil || pid <= 0 {
+		return nil, fmt.Errorf("find the subject's process: crictl names the pid %q of pod %s", out, pod)
 	}
-	if len(list.Containers) != 1 {
-		return nil, fmt.Errorf("find the subject's process: crictl lists %d containers of pod %s", len(list.Containers), pod)
+	dir := "/proc/" + strconv.Itoa(pid)
+	if here, err := c.procHere(ctx, node, dir); err == nil {
+		return here, nil
 	}
-	out, err = c.engine.run(ctx, "exec", node, "crictl", "inspect", list.Containers[0].ID)
+	return &procFS{engine: c.engine, node: node, dir: dir}, nil
+}
+
+// procHere is a folder below a node's /proc as this machine sees it: where the engine runs on the same
+// kernel and we may look, this is a thousand times faster than through the engine.
+func (c *kindCluster) procHere(ctx context.Context, node, dir string) (fs.FS, error) {
+	out, err := c.engine.run(ctx, "inspect", "-f", "{{.State.Pid}}", node)
 	if err != nil {
-		return nil, fmt.Errorf("find the subject's process: %w", err)
+		return nil, err
 	}
-	var inspected struct{ Info struct{ Pid int } }
-	if err := json.Unmarshal([]byte(out), &inspected); err != nil {
-		return nil, fmt.Errorf("find the subject's process: crictl inspect: %w", err)
+	here := os.DirFS(filepath.Join("/proc", out, "root", dir))
+	through := &procFS{engine: c.engine, node: node, dir: dir}
+	// The pid may be that of an engine in a virtual machine: it has to be the same process.
+	theirs, err := through.ReadFile("stat")
+	if err != nil {
+		return nil, err
 	}
-	if inspected.Info.Pid <= 0 {
-		return nil, errors.New("find the subject's process: crictl names no pid")
+	ours, err := fs.ReadFile(here, "stat")
+	if err != nil {
+		return nil, err
 	}
-	return &procFS{engine: c.engine, node: node, dir: fmt.Sprintf("/proc/%d", inspected.Info.Pid)}, nil
+	if start := startTime(ours); start == "" || start != startTime(theirs) {
+		return nil, errors.New("not the same process")
+	}
+	_, err = fs.ReadDir(here, "fd") // needs more rights than the rest
+	return here, err
+}
+
+// startTime is field 22 of /proc/PID/stat, counted behind the command name: it may hold blanks.
+func startTime(stat []byte) string {
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 20 {
+		return ""
+	}
+	return fields[19]
 }
 
 // procFS is a folder below /proc of a node, read through the engine: it works as well where the engine
