@@ -241,9 +241,10 @@ func (p *pod) reach(ctx context.Context) error {
 	base := "http://" + address
 	p.target = leak.Target{
 		URL: base, Pprof: base + strings.TrimSuffix(p.launch.Pprof, "/"),
+		Kubeconfig: p.kubeconfig, Namespace: p.namespace, Selector: "app.kubernetes.io/name=" + p.objects,
 		// A connection that this side closes stands in the pod for another second, as containerd's
 		// port-forward is; so every request asks the subject to close it.
-		Transport: func() *http.Transport { return &http.Transport{DisableKeepAlives: true} },
+		Transport: func() http.RoundTripper { return &http.Transport{DisableKeepAlives: true} },
 	}
 	if err := p.askReady(ctx); err != nil {
 		stop()

@@ -130,9 +130,16 @@ type Target struct {
 	URL string
 	// Pprof is the base of its net/http/pprof handlers, without a trailing slash.
 	Pprof string
-	// Transport returns a new transport that reaches the subject. Its user closes its idle
-	// connections when done: an open connection is a goroutine on the subject's side.
-	Transport func() *http.Transport
+	// Transport returns a new transport that reaches the subject, with whatever proves who asks. Its user
+	// closes its idle connections when done: an open connection is a goroutine on the subject's side.
+	Transport func() http.RoundTripper
+	// Dump returns a text dump of all goroutines (runtime.Stack), for a subject without pprof; nil
+	// where Pprof serves them.
+	Dump func(ctx context.Context) ([]byte, error)
+	// Kubeconfig leads to the cluster, "" where there is none.
+	Kubeconfig string
+	// Namespace and Selector find the subject's pod, "" where it is none.
+	Namespace, Selector string
 	// Proc is the subject's folder below /proc, nil where it cannot be read.
 	Proc fs.FS
 	// Resident is resident memory in bytes as something else reports it, with the time at which that
@@ -165,6 +172,10 @@ type BootOptions struct {
 	Run string
 	// Pods is set where the subject is to run as a pod.
 	Pods bool
+	// Node are commands of the nodes at other versions than their image has, Components the parts of the
+	// cluster that are to be observed.
+	Node       []NodePin
+	Components []ComponentSpec
 	// Scratch is a private folder that exists and outlives the cluster.
 	Scratch string
 	// Logs is a folder that exists, for the logs of the cluster's own components.
@@ -196,6 +207,19 @@ type Launcher interface {
 // PodRunner is an optional extra of a cluster that can run a subject as a pod.
 type PodRunner interface {
 	RunPod(ctx context.Context, l Launch) (Subject, error)
+}
+
+// Observer is an optional extra of a cluster whose components can be observed. program is what runs
+// beside them, nil where nothing does.
+type Observer interface {
+	Observe(ctx context.Context, c ComponentSpec, program Subject) (Subject, error)
+}
+
+// Composed is an optional extra of a subject that has components, beside its program or instead of one.
+type Composed interface {
+	// Component is the target of the component that the scenario calls name.
+	Component(name string) Target
+	Components() []ComponentInfo
 }
 
 // Subject is a running program under observation.

@@ -70,10 +70,16 @@ type Failure struct {
 type VariantRecord struct {
 	Name    string      `json:"name"`
 	Subject SubjectInfo `json:"subject"`
+	// Components are those observed, with what their binaries say of themselves.
+	Components []ComponentInfo `json:"components,omitempty"`
+	// Cluster is the variant's own, nil where all variants share the record's.
+	Cluster *ClusterInfo `json:"cluster,omitempty"`
 	// Warmup holds the tallies of the rounds before the baseline.
 	Warmup []Tally `json:"warmup,omitempty"`
 	// Snapshots are in order; the first is the baseline, after no measured load.
 	Snapshots []Snapshot `json:"snapshots"`
+	// Stopped says why rounds that were planned were not needed, "" where all were run.
+	Stopped string `json:"stopped,omitempty"`
 	// Idle is taken after the last round and a long idle wait, to tell a leak from a slow drain.
 	Idle *Snapshot `json:"idle,omitempty"`
 	// Stacks are the stacks that the groups refer to, by Stack.ID.
@@ -90,6 +96,13 @@ type SubjectInfo struct {
 	GoVersion string   `json:"goVersion,omitempty"`
 	Modfile   string   `json:"modfile,omitempty"`
 	Modules   []Module `json:"modules,omitempty"`
+}
+
+// ComponentInfo is a component of the cluster under observation.
+type ComponentInfo struct {
+	// Name is the scenario's name for it.
+	Name string `json:"name"`
+	SubjectInfo
 }
 
 // Module is one line of go version -m.
@@ -131,6 +144,11 @@ type Sample struct {
 	Groups map[string][]Group `json:"groups,omitempty"`
 	// Read is when the source itself took the reading, where that is not when it was asked.
 	Read time.Time `json:"read,omitzero"`
+	// Blocked are goroutines that were blocked on the same stack in a second dump, ten seconds after the
+	// snapshot; it is taken where operations never returned.
+	Blocked []Group `json:"blocked,omitempty"`
+	// BlockedRead is set where that second dump was taken.
+	BlockedRead bool `json:"blockedRead,omitempty"`
 	// Files are the raw files, relative to the run directory.
 	Files []string `json:"files,omitempty"`
 }
@@ -144,12 +162,16 @@ type Group struct {
 	Bytes int64 `json:"bytes,omitempty"`
 }
 
-// Tally is what one action did in one round.
+// Tally is what one action did in one round: attempted = succeeded + failed.
 type Tally struct {
 	Action    string `json:"action"`
 	Attempted int    `json:"attempted"`
 	Succeeded int    `json:"succeeded"`
 	Failed    int    `json:"failed"`
+	// TimedOut are those of the failed that did not return within their deadline: hung, or slow.
+	TimedOut int `json:"timedOut,omitempty"`
+	// Silent are those of the failed that returned as if they had succeeded, without their output.
+	Silent int `json:"silent,omitempty"`
 	// Seconds is the wall time of the whole action.
 	Seconds float64 `json:"seconds"`
 	Latency Latency `json:"latency"`

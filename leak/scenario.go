@@ -24,14 +24,14 @@ type Metadata struct {
 // Spec is the body of a scenario.
 type Spec struct {
 	Cluster   *ClusterSpec    `yaml:"cluster,omitempty" doc:"the cluster that the subject talks to; left out, none is booted"`
-	Subject   SubjectSpec     `yaml:"subject" doc:"the program under observation"`
+	Subject   SubjectSpec     `yaml:"subject" doc:"the program or the components of the cluster under observation"`
 	Variants  []Variant       `yaml:"variants" doc:"the same program, built or started differently; each has its expectation"`
 	Warmup    Warmup          `yaml:"warmup,omitempty" doc:"rounds that are run and thrown away before the baseline"`
 	Rounds    int             `yaml:"rounds,omitempty" doc:"measured rounds after the baseline (default 7)"`
 	Round     []Block[Action] `yaml:"round" doc:"the actions of one round, in order"`
 	Operation string          `yaml:"operation,omitempty" doc:"which action's operations growth is counted per; needed where a round has several actions"`
 	Settle    SettleSpec      `yaml:"settle,omitempty" doc:"when a round counts as over"`
-	Probes    []Block[Probe]  `yaml:"probes" doc:"what is read at every snapshot"`
+	Probes    []Block[Probe]  `yaml:"probes,omitempty" doc:"what is read of the program at every snapshot; components have their own"`
 	Checks    []Block[Check]  `yaml:"checks" doc:"the bounds to hold"`
 }
 
@@ -50,8 +50,30 @@ type ClusterSpec struct {
 	Nodes      int      `yaml:"nodes,omitempty" doc:"nodes of the cluster, the first of them the control plane (default 1)"`
 }
 
-// SubjectSpec says which program is observed and how it is reached. Exactly one of Build and Command
-// is set.
+// ProbeOf is a probe and the component that it reads, "" for the program. Its name is what samples,
+// checks and reports call it: goroutine of the program, containerd/goroutine of a component.
+type ProbeOf struct {
+	Block[Probe]
+	Component string
+}
+
+// AllProbes lists the probes of the program, then those of the components, in order.
+func (s *Spec) AllProbes() []ProbeOf {
+	var all []ProbeOf
+	for _, b := range s.Probes {
+		all = append(all, ProbeOf{Block: b})
+	}
+	for _, c := range s.Subject.Components {
+		for _, b := range c.Probes {
+			b.Name = c.Name + "/" + b.Name
+			all = append(all, ProbeOf{Block: b, Component: c.Name})
+		}
+	}
+	return all
+}
+
+// SubjectSpec says which program is observed and how it is reached. At most one of Build and Command is
+// set, and none only where there are components.
 type SubjectSpec struct {
 	Build        string            `yaml:"build,omitempty" doc:"a folder with one main package: a name below subjects/, or a path relative to the scenario file that starts with ./ or ../"`
 	Command      []string          `yaml:"command,omitempty" doc:"a local program and its arguments, instead of build"`
@@ -64,12 +86,39 @@ type SubjectSpec struct {
 	Placement    map[string]string `yaml:"placement,omitempty" doc:"process or pod, by provider (default: process)"`
 	Rules        []PolicyRule      `yaml:"rules,omitempty" doc:"what a pod may do in its namespace, as in an RBAC Role; nothing else is allowed"`
 	Limits       map[string]string `yaml:"limits,omitempty" doc:"resource limits of a pod, as Kubernetes writes them (default memory: 1Gi)"`
+	Aliases      []string          `yaml:"aliases,omitempty" doc:"names under which a pod finds the program in /bin, as busybox has them"`
+	Components   []ComponentSpec   `yaml:"components,omitempty" doc:"components of the cluster to observe, beside a program or instead of one; every variant then has a cluster of its own"`
+}
+
+// ComponentSpec is a part of the cluster that is observed.
+type ComponentSpec struct {
+	Component string         `yaml:"component" doc:"kubelet, containerd, containerd-shim (of the program's pod), kube-apiserver, kube-scheduler or kube-controller-manager"`
+	Name      string         `yaml:"name,omitempty" doc:"what checks and reports call it (default: the component); its probes are NAME/PROBE"`
+	Node      string         `yaml:"node,omitempty" doc:"the node, as in control-plane or worker2 (default: the one that the program's pod is on, else the first)"`
+	Probes    []Block[Probe] `yaml:"probes" doc:"what is read of it at every snapshot"`
+}
+
+// Components that can be observed.
+const (
+	Kubelet               = "kubelet"
+	Containerd            = "containerd"
+	ContainerdShim        = "containerd-shim"
+	KubeAPIServer         = "kube-apiserver"
+	KubeScheduler         = "kube-scheduler"
+	KubeControllerManager = "kube-controller-manager"
+)
+
+// ComponentKinds are all of them.
+func ComponentKinds() []string {
+	return []string{Kubelet, Containerd, ContainerdShim, KubeAPIServer, KubeScheduler, KubeControllerManager}
 }
 
 // Placements of a subject.
 const (
 	PlacementProcess = "process"
 	PlacementPod     = "pod"
+	// PlacementNode is that of a component of the cluster.
+	PlacementNode = "node"
 )
 
 // PolicyRule is one rule of an RBAC Role.
@@ -86,13 +135,22 @@ type Variant struct {
 	Modfile     string            `yaml:"modfile,omitempty" doc:"the go.mod that this variant is built with, a file in the subject's folder"`
 	Args        []string          `yaml:"args,omitempty" doc:"arguments after the subject's own"`
 	Env         map[string]string `yaml:"env,omitempty" doc:"environment on top of the subject's own"`
+	Node        []NodePin         `yaml:"node,omitempty" doc:"commands of the node at other versions than its image has, built from upstream modules"`
 	Expect      Expectation       `yaml:"expect" doc:"clean or leaking"`
 	Fingerprint []string          `yaml:"fingerprint,omitempty" doc:"names of the checks that must all find the leak; needed where leaking is expected"`
 }
 
+// NodePin is a command of the node at a pinned version.
+type NodePin struct {
+	Command string            `yaml:"command" doc:"containerd (with its shim and ctr), kubelet or runc"`
+	Version string            `yaml:"version" doc:"release, as in v1.7.35"`
+	Modules map[string]string `yaml:"modules,omitempty" doc:"versions of modules that it is built with instead of those its go.mod names, by module path"`
+}
+
 // Warmup is load that is not measured: first-use allocations and connection pools belong there.
 type Warmup struct {
-	Rounds int `yaml:"rounds" doc:"rounds to throw away (default 1)"`
+	Rounds int             `yaml:"rounds" doc:"rounds to throw away (default 1)"`
+	Round  []Block[Action] `yaml:"round,omitempty" doc:"the actions of a warm-up round (default: those of a measured one)"`
 }
 
 // SettleSpec says when the goroutines of a subject count as settled.

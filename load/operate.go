@@ -44,7 +44,7 @@ func operate(ctx context.Context, p pace, first int, one func(ctx context.Contex
 					continue // it was handed over, but is not attempted
 				}
 				began := time.Now()
-				err := within(ctx, p.timeout, op, one)
+				timedOut, err := within(ctx, p.timeout, op, one)
 				d := time.Since(began)
 				mu.Lock()
 				tally.Attempted++
@@ -54,6 +54,12 @@ func operate(ctx context.Context, p pace, first int, one func(ctx context.Contex
 				} else {
 					tally.Failed++
 					count(errs, err)
+					if timedOut {
+						tally.TimedOut++
+					}
+					if errors.Is(err, errSilent) {
+						tally.Silent++
+					}
 				}
 				mu.Unlock()
 			}
@@ -73,10 +79,15 @@ func operate(ctx context.Context, p pace, first int, one func(ctx context.Contex
 	return tally
 }
 
-func within(ctx context.Context, timeout time.Duration, op int, one func(context.Context, int) error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+// errSilent is wrapped by the error of an operation that seemed to succeed, without its output.
+var errSilent = errors.New("returned without its output")
+
+// within performs one operation and tells whether it failed because its time was up.
+func within(ctx context.Context, timeout time.Duration, op int, one func(context.Context, int) error) (timedOut bool, err error) {
+	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return one(ctx, op)
+	err = one(limited, op)
+	return err != nil && limited.Err() == context.DeadlineExceeded && ctx.Err() == nil, err
 }
 
 // waitFor blocks until operation i is due by the schedule, which does not slip when one is late. It

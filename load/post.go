@@ -125,10 +125,8 @@ func (p *Post) Run(ctx context.Context, t leak.Target, first int) (leak.Tally, e
 	if err != nil {
 		return leak.Tally{}, err
 	}
-	transport := t.Transport()
-	transport.MaxIdleConnsPerHost = p.Concurrency
-	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, CheckRedirect: noRedirect}
+	client := &http.Client{Transport: t.Transport(), CheckRedirect: noRedirect}
+	defer client.CloseIdleConnections()
 	pace := pace{times: p.Times, concurrency: p.Concurrency, rate: p.Rate, timeout: p.Timeout.D()}
 	return operate(ctx, pace, first, func(ctx context.Context, op int) error {
 		req, err := request(ctx, op)

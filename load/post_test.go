@@ -42,7 +42,7 @@ func serve(t *testing.T, h http.HandlerFunc) *server {
 	}
 	hs.Start()
 	t.Cleanup(hs.Close)
-	s.Target = leak.Target{URL: hs.URL, Transport: func() *http.Transport { return &http.Transport{} }}
+	s.Target = leak.Target{URL: hs.URL, Transport: func() http.RoundTripper { return &http.Transport{} }}
 	return s
 }
 
@@ -275,7 +275,7 @@ func TestPostFailures(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Close()
-		s := &server{Target: leak.Target{URL: "http://" + l.Addr().String(), Transport: func() *http.Transport { return &http.Transport{} }}}
+		s := &server{Target: leak.Target{URL: "http://" + l.Addr().String(), Transport: func() http.RoundTripper { return &http.Transport{} }}}
 		tally := run(t, post(func(p *Post) { p.Times = times }), s, 1)
 		if want := []leak.ErrorCount{{Message: "connection refused", Count: times}}; !slices.Equal(tally.Errors, want) || tally.Failed != times {
 			t.Errorf("%+v", tally)

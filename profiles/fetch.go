@@ -37,11 +37,11 @@ func fetch(ctx context.Context, t leak.Target, path string) ([]byte, error) {
 		return nil, err
 	}
 	req.Close = true
-	transport := t.Transport()
 	// What is measured is the body as served; transparent decompression would hide its size.
-	transport.DisableCompression = true
-	defer transport.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: transport}).Do(req)
+	req.Header.Set("Accept-Encoding", "identity")
+	client := &http.Client{Transport: t.Transport()}
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func serve(t *testing.T, h http.Handler) *subject {
 	t.Cleanup(server.Close)
 	s.Target = leak.Target{
 		URL: server.URL, Pprof: server.URL + "/debug/pprof",
-		Transport: func() *http.Transport { return &http.Transport{} },
+		Transport: func() http.RoundTripper { return &http.Transport{} },
 	}
 	return s
 }

@@ -24,6 +24,9 @@ import (
 // stopGrace is how long a subject may take to end on SIGTERM.
 const stopGrace = 5 * time.Second
 
+// maxIdle lets an action keep a connection for each of its concurrent operations.
+const maxIdle = 10_000
+
 // Process is a program to start on this machine.
 type Process struct {
 	leak.Launch
@@ -118,10 +121,11 @@ func (r *running) start() error {
 func (r *running) Target() leak.Target {
 	base := "http://" + r.address
 	return leak.Target{
-		URL:       base,
-		Pprof:     base + strings.TrimSuffix(r.process.Pprof, "/"),
-		Transport: func() *http.Transport { return &http.Transport{} },
-		Proc:      r.proc(),
+		URL:        base,
+		Pprof:      base + strings.TrimSuffix(r.process.Pprof, "/"),
+		Kubeconfig: r.process.Kubeconfig,
+		Transport:  func() http.RoundTripper { return &http.Transport{MaxIdleConnsPerHost: maxIdle} },
+		Proc:       r.proc(),
 	}
 }
 
@@ -154,9 +158,8 @@ func (r *running) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.process.ReadyTimeout)
 	defer cancel()
 	target := r.Target()
-	transport := target.Transport()
-	transport.DisableKeepAlives = true
-	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
+	client := &http.Client{Transport: target.Transport(), Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
 	last := "no answer"
 	for {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.URL+r.process.Ready, nil)

@@ -42,9 +42,9 @@ func mustStart(t *testing.T, mode string, change func(*leak.SubjectSpec)) (s lea
 
 func get(t *testing.T, s leak.Subject, path string) string {
 	t.Helper()
-	transport := s.Target().Transport()
-	defer transport.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Get(s.Target().URL + path)
+	client := &http.Client{Transport: s.Target().Transport(), Timeout: 10 * time.Second}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get(s.Target().URL + path)
 	if err != nil {
 		t.Fatal(err)
 	}
