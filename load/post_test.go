@@ -79,7 +79,7 @@ func run(t *testing.T, p *Post, s *server, first int) leak.Tally {
 // eventually polls until ok returns "", and fails with what it returned last.
 func eventually(t *testing.T, ok func() string) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(45 * time.Second)
 	for {
 		why := ok()
 		if why == "" {
