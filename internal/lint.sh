@@ -10,7 +10,7 @@ if [ -n "$unformatted" ]; then
 	exit 1
 fi
 go vet ./...
-go vet -tags e2e ./internal/... ./cluster/...
+go vet -tags e2e ./internal/... ./cluster/... ./load
 for mod in subjects/*/*.mod; do
 	echo "vet $mod"
 	(cd "$(dirname "$mod")" && GOWORK=off CGO_ENABLED=0 go vet -modfile="$(basename "$mod")" .)

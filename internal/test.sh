@@ -22,7 +22,7 @@ step "tests against real parts"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
-go test -p 1 -count=1 -v -tags e2e -timeout 60m ./internal/e2e ./cluster/... | tee "$log" || status=$?
+go test -p 1 -count=1 -v -tags e2e -timeout 60m ./internal/e2e ./cluster/... ./load | tee "$log" || status=$?
 declare -A lacking=(
 	[chromium]="the report was not looked at in a browser, since there is no Chromium on the PATH"
 	[kind]="nothing was run on kind, since no container engine answers"

@@ -41,6 +41,8 @@ func (a *api) pods(ctx context.Context, namespace, selector string) ([]string, e
 	if selector == "" {
 		return nil, leak.WithHint(errors.New("the subject is no pod, and there is no selector"), hint)
 	}
+	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
+	defer cancel()
 	list, err := a.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: selector, FieldSelector: "status.phase=Running", Limit: maxPods,
 	})

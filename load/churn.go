@@ -1,0 +1,62 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+var churnKind = leak.Kind[leak.Action]{
+	Name: "churn",
+	Doc: "Objects created and deleted again, one an operation, so that the API server and controllers have work. " +
+		"They are made in the run's namespace; a round is over when all of them are gone.",
+	New: func() leak.Action { return &Churn{pace: defaultPace()} },
+}
+
+// Churn creates and deletes objects.
+type Churn struct {
+	Template string        `yaml:"template" doc:"the object as YAML text; {{.Op}}, the number of the operation, must be in its name"`
+	Lifetime leak.Duration `yaml:"lifetime,omitempty" doc:"time between the creation of an object and its deletion (default: none)"`
+	pace     `yaml:",inline"`
+}
+
+// Validate tells all problems at once.
+func (c *Churn) Validate() error {
+	var bad problems
+	validateObject(&bad, c.Template)
+	c.pace.validate(&bad)
+	if c.Lifetime < 0 || c.Lifetime > 0 && c.Lifetime >= c.Timeout {
+		bad.add("lifetime", "the timeout is that of the whole operation", "must be less than the timeout, is %s", c.Lifetime)
+	}
+	return errors.Join(bad...)
+}
+
+// Run creates and deletes the objects.
+func (c *Churn) Run(ctx context.Context, t leak.Target, first int) (leak.Tally, error) {
+	a, err := reach(t)
+	if err != nil {
+		return leak.Tally{}, err
+	}
+	defer a.close()
+	objects, err := a.objects(ctx, c.Template, first)
+	if err != nil {
+		return leak.Tally{}, err
+	}
+	tally := operate(ctx, c.pace, first, func(ctx context.Context, op int) error {
+		name, err := objects.create(ctx, op)
+		if err != nil {
+			return err
+		}
+		if c.Lifetime > 0 {
+			select {
+			case <-ctx.Done():
+				return cause(ctx.Err())
+			case <-time.After(c.Lifetime.D()):
+			}
+		}
+		return objects.delete(ctx, name)
+	})
+	return tally, objects.clear(ctx)
+}

@@ -1,0 +1,195 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// loadLabel is on every object that an action makes; its value tells rounds apart.
+const loadLabel = "leakrig.dev/load"
+
+const (
+	// setupTimeout bounds what an action asks the API server before its first operation.
+	setupTimeout = 30 * time.Second
+	// clearTimeout bounds how long objects may take to go at the end of a round.
+	clearTimeout = 30 * time.Second
+)
+
+// objects are those that an action makes in a round, all of one kind and in the run's namespace.
+type objects struct {
+	resource dynamic.ResourceInterface
+	template *template.Template
+	round    string // the value of loadLabel
+}
+
+// validateObject checks a template of objects.
+func validateObject(bad *problems, text string) {
+	const field = "template"
+	t, err := parseTemplate(text)
+	if err != nil {
+		bad.add(field, templateHint, "%v", err)
+		return
+	}
+	one, err1 := object(t, 1)
+	two, err2 := object(t, 2)
+	switch {
+	case err1 != nil || err2 != nil:
+		bad.add(field, "one object with apiVersion, kind and metadata.name, as kubectl create takes it", "%v", errors.Join(err1, err2))
+	case one.GetNamespace() != "":
+		bad.add(field, "leave metadata.namespace out", "objects are made in the run's own namespace")
+	case one.GetName() == two.GetName() || one.GroupVersionKind() != two.GroupVersionKind():
+		bad.add(field, "as in name: object-{{.Op}}", "operations need objects of one kind, each with a name of its own")
+	}
+}
+
+// object is the object of one operation.
+func object(t *template.Template, op int) (*unstructured.Unstructured, error) {
+	text, err := fill(t, op)
+	if err != nil {
+		return nil, err
+	}
+	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), len(text)+1)
+	o := &unstructured.Unstructured{}
+	if err := decoder.Decode(&o.Object); err != nil {
+		return nil, err
+	}
+	if o.GetAPIVersion() == "" || o.GetKind() == "" || o.GetName() == "" {
+		return nil, errors.New("apiVersion, kind or metadata.name is missing")
+	}
+	if err := decoder.Decode(&map[string]any{}); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more than one object")
+	}
+	return o, nil
+}
+
+// objects asks the API server how the kind of the template is called in URLs.
+func (a *api) objects(ctx context.Context, text string, first int) (*objects, error) {
+	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
+	defer cancel()
+	t, err := parseTemplate(text)
+	if err != nil {
+		return nil, err
+	}
+	sample, err := object(t, first)
+	if err != nil {
+		return nil, err
+	}
+	known, err := discovery.NewDiscoveryClientForConfigAndClient(a.config, a.http)
+	if err != nil {
+		return nil, err
+	}
+	client, err := dynamic.NewForConfigAndClient(a.config, a.http)
+	if err != nil {
+		return nil, err
+	}
+	kind := sample.GroupVersionKind()
+	list, err := known.ServerResourcesForGroupVersionWithContext(ctx, sample.GetAPIVersion())
+	if err != nil {
+		return nil, fmt.Errorf("ask the API server for %s: %w", kind, err)
+	}
+	for _, r := range list.APIResources {
+		if r.Kind != kind.Kind || strings.Contains(r.Name, "/") {
+			continue
+		}
+		if !r.Namespaced {
+			return nil, fmt.Errorf("%s has no namespace: only objects in the run's own are made", kind)
+		}
+		gvr := kind.GroupVersion().WithResource(r.Name)
+		return &objects{client.Resource(gvr).Namespace(a.namespace), t, "from-" + strconv.Itoa(first)}, nil
+	}
+	return nil, leak.WithHint(fmt.Errorf("the API server does not know %s", kind), "kubectl api-resources lists what it knows")
+}
+
+// create makes the object of one operation and returns its name.
+func (o *objects) create(ctx context.Context, op int) (string, error) {
+	made, err := object(o.template, op)
+	if err != nil {
+		return "", err
+	}
+	labels := made.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[loadLabel] = o.round
+	made.SetLabels(labels)
+	_, err = o.resource.Create(ctx, made, metav1.CreateOptions{})
+	return made.GetName(), apiError(err)
+}
+
+func (o *objects) delete(ctx context.Context, name string) error {
+	background := metav1.DeletePropagationBackground
+	return apiError(o.resource.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &background}))
+}
+
+// clear deletes what operations that failed have left, and waits until everything is gone. When ctx has
+// ended it tries, and that is all: the round does not count, and the namespace goes with the run.
+func (o *objects) clear(ctx context.Context) error {
+	if ctx.Err() != nil {
+		_ = o.remove(context.WithoutCancel(ctx), clearTimeout/10)
+		return nil
+	}
+	return o.remove(ctx, clearTimeout)
+}
+
+func (o *objects) remove(ctx context.Context, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for {
+		list, err := o.resource.List(ctx, metav1.ListOptions{LabelSelector: loadLabel + "=" + o.round, Limit: 500})
+		if err != nil {
+			return fmt.Errorf("clear up: %w", err)
+		}
+		if len(list.Items) == 0 {
+			return nil
+		}
+		for _, left := range list.Items {
+			if left.GetDeletionTimestamp() == nil {
+				if err := o.delete(ctx, left.GetName()); err != nil && !apierrors.IsNotFound(err) {
+					return fmt.Errorf("clear up: %w", err)
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return leak.WithHint(fmt.Errorf("clear up: %s is still there %s after the round", list.Items[0].GetName(), timeout),
+				"a finalizer, or a controller that is not there, holds it")
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// apiError tells errors of the API server apart by their reason: messages name the object.
+func apiError(err error) error {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &status) && status.Status().Reason != "":
+		return &failure{&reason{err, string(status.Status().Reason)}, err.Error()}
+	}
+	return cause(err)
+}
+
+// reason is an error of the API server under the name of its reason.
+type reason struct {
+	error
+	name string
+}
+
+func (r *reason) Error() string { return r.name }
+func (r *reason) Unwrap() error { return r.error }
