@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leakrig/leakrig/cluster"
 	"github.com/leakrig/leakrig/leak"
 )
 
@@ -24,7 +25,10 @@ var (
 	leakrig string // the binary under test
 )
 
-func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+func TestMain(m *testing.M) {
+	cluster.Child() // the kind provider starts this binary again
+	os.Exit(testMain(m))
+}
 
 func testMain(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "leakrig-e2e-*")

@@ -1,0 +1,105 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// The actions that a scenario without pods can have, in one run: each does what it was asked for, in every
+// round, and the subject, which nobody disturbs, stays clean.
+func TestActions(t *testing.T) {
+	privateTmp(t)
+	runs := t.TempDir()
+	seen := filepath.Join(t.TempDir(), "seen")
+	file := filepath.Join(t.TempDir(), "actions.yaml")
+	if err := os.WriteFile(file, []byte(fmt.Sprintf(`
+apiVersion: leakrig.dev/v1
+kind: Scenario
+metadata: {name: actions}
+spec:
+  cluster: {providers: [embedded]}
+  subject: {build: calibration}
+  variants: [{name: only, args: [-plant=nothing], expect: clean}]
+  rounds: 5
+  round:
+    - watch: {times: 20, concurrency: 5}
+    - watch: {name: abandoned, end: abandon, times: 20, concurrency: 5}
+    - churn:
+        template: |
+          apiVersion: v1
+          kind: Secret
+          metadata: {name: "secret-{{.Op}}"}
+        times: 30
+        concurrency: 3
+        rate: 100
+    - command:
+        shell: |
+          echo "$NAMESPACE $URL $OP $(grep -c server: "$KUBECONFIG")" >>%s
+        operations: 10
+        times: 2
+  operation: churn
+  settle: {quiet: 300ms}
+  probes: [goroutine]
+  checks: [delta: {probe: goroutine, max: 5}]
+`, seen)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := run(t, "run", file, "--runs-dir", runs); r.code != leak.ExitMet {
+		t.Fatal(r)
+	}
+	met("kube-apiserver")
+	record := readRecord(t, runDir(t, runs))
+	for _, s := range record.Variants[0].Snapshots[1:] {
+		var got []string
+		for _, tally := range s.Load {
+			got = append(got, fmt.Sprintf("%s %d/%d", tally.Action, tally.Succeeded, tally.Attempted))
+		}
+		if want := "watch 20/20, abandoned 20/20, churn 30/30, command 20/20"; strings.Join(got, ", ") != want {
+			t.Errorf("round %d: %s, want %s", s.Round, strings.Join(got, ", "), want)
+		}
+	}
+	// One warm-up round and five more, each with 90 operations, of which the last 20 are the command's.
+	lines := strings.Split(strings.TrimSpace(string(readFile(t, seen))), "\n")
+	if len(lines) != 12 {
+		t.Fatalf("the command ran %d times:\n%s", len(lines), strings.Join(lines, "\n"))
+	}
+	for i, line := range lines {
+		var namespace, url string
+		var op, servers int
+		if _, err := fmt.Sscan(line, &namespace, &url, &op, &servers); err != nil || op != 1+i/2*90+70+i%2*10 ||
+			!strings.HasPrefix(namespace, "leakrig-") || !strings.HasPrefix(url, "http://127.0.0.1:") || servers != 1 {
+			t.Errorf("invocation %d: %q %v", i, line, err)
+		}
+	}
+}
+
+// Where the subject is no pod there is nothing to exec in, and the run says so.
+func TestExecNeedsAPod(t *testing.T) {
+	privateTmp(t)
+	file := filepath.Join(t.TempDir(), "exec.yaml")
+	if err := os.WriteFile(file, []byte(`
+apiVersion: leakrig.dev/v1
+kind: Scenario
+metadata: {name: exec}
+spec:
+  cluster: {providers: [embedded]}
+  subject: {build: calibration}
+  variants: [{name: only, args: [-plant=nothing], expect: clean}]
+  round: [exec: {command: [ls, /opt], times: 3}]
+  probes: [goroutine]
+  checks: [delta: {probe: goroutine, max: 5}]
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, "run", file, "--runs-dir", t.TempDir())
+	if r.code != leak.ExitUnmeasured || !strings.Contains(r.stdout, "the subject is no pod") || !strings.Contains(r.stdout, "hint: selector and namespace say which pods are meant") {
+		t.Error(r)
+	}
+}
