@@ -30,7 +30,7 @@ type census struct {
 // all, never a mixture. A snapshot without groups, or a group without its stack, is an error.
 func (e evidence) census(probe string) (*census, error) {
 	c := &census{
-		probe: probe, unit: "goroutines", stacks: e.Variant.Stacks, modules: e.Variant.Subject.Modules,
+		probe: probe, unit: "goroutines", stacks: e.Variant.Stacks, modules: e.Variant.Modules(probe),
 		shots:  wholeRounds(&e.Variant, e.Rounds),
 		counts: map[*leak.Snapshot]map[string]float64{},
 		states: map[string]bool{},
@@ -56,7 +56,7 @@ func (e evidence) census(probe string) (*census, error) {
 }
 
 func (c *census) chooseSource(all []*leak.Snapshot) {
-	if c.probe == "heap" {
+	if leak.ProbeKind(c.probe) == "heap" {
 		c.source, c.unit = "heap", "bytes"
 		return
 	}

@@ -1,6 +1,9 @@
 package leak
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // RecordSchema is the version of the record's JSON form that this build writes. Readers accept it and
 // every older one.
@@ -201,6 +204,30 @@ func (r *Record) Variant(name string) *VariantRecord {
 		}
 	}
 	return nil
+}
+
+// Modules are those of the binary that the probe reads.
+func (v *VariantRecord) Modules(probe string) []Module {
+	name, _, ok := strings.Cut(probe, "/")
+	for _, c := range v.Components {
+		if ok && c.Name == name {
+			return c.SubjectInfo.Modules
+		}
+	}
+	return v.Subject.Modules
+}
+
+// Probes are the names of the probes of a kind that the variant was read with, in order.
+func (v *VariantRecord) Probes(kind string) []string {
+	var names []string
+	if len(v.Snapshots) > 0 {
+		for _, s := range v.Snapshots[0].Samples {
+			if ProbeKind(s.Probe) == kind {
+				names = append(names, s.Probe)
+			}
+		}
+	}
+	return names
 }
 
 // Final is the last snapshot of a round, nil before the baseline.

@@ -1,5 +1,10 @@
 package leak
 
+import (
+	"slices"
+	"strings"
+)
+
 // APIVersion and ScenarioKind are the head of every scenario file.
 const (
 	APIVersion   = "leakrig.dev/v1"
@@ -61,15 +66,25 @@ type ProbeOf struct {
 func (s *Spec) AllProbes() []ProbeOf {
 	var all []ProbeOf
 	for _, b := range s.Probes {
+		b.Name = b.Kind
 		all = append(all, ProbeOf{Block: b})
 	}
 	for _, c := range s.Subject.Components {
 		for _, b := range c.Probes {
-			b.Name = c.Name + "/" + b.Name
+			b.Name = c.Name + "/" + b.Kind
 			all = append(all, ProbeOf{Block: b, Component: c.Name})
 		}
 	}
 	return all
+}
+
+// ProbeKind is the kind of the probe with that name.
+func ProbeKind(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+
+// OwnClusters tells whether every variant needs a cluster that no other has used: where the cluster itself
+// is observed, or differs.
+func (s *Spec) OwnClusters() bool {
+	return len(s.Subject.Components) > 0 || slices.ContainsFunc(s.Variants, func(v Variant) bool { return len(v.Node) > 0 })
 }
 
 // SubjectSpec says which program is observed and how it is reached. At most one of Build and Command is

@@ -161,6 +161,8 @@ type Gate struct {
 
 // StackGrowth is how much one group grew from the baseline to the last round.
 type StackGrowth struct {
+	// Probe is the name of the probe that read it, "" for the program's own of the kind.
+	Probe string `json:"probe,omitempty"`
 	ID    string `json:"id"`
 	Stack Stack  `json:"stack"`
 	// From and To are counts (goroutines) or bytes (heap).

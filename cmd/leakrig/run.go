@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/cluster"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
@@ -94,7 +95,7 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 	}
 	progress := newProgress(os.Stderr)
 	defer progress.Done()
-	provider, err := f.provider(c.Context(), s, progress)
+	provider, err := f.provider(c.Context(), s, variants, progress)
 	if err != nil {
 		return 0, err
 	}
@@ -146,7 +147,7 @@ func (f *runFlags) apply(s *leak.Scenario) ([]leak.Variant, error) {
 
 // provider chooses a provider that the scenario allows; the zero kind where it needs no cluster. auto
 // takes the first that can boot here, and says why another was passed over.
-func (f *runFlags) provider(ctx context.Context, s *leak.Scenario, p leak.Progress) (leak.Kind[leak.Provider], error) {
+func (f *runFlags) provider(ctx context.Context, s *leak.Scenario, variants []leak.Variant, p leak.Progress) (leak.Kind[leak.Provider], error) {
 	var none leak.Kind[leak.Provider]
 	bad := func(hint, problem string) error {
 		return &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--cluster %s: %s", f.cluster, problem), "%s", hint)}
@@ -159,6 +160,9 @@ func (f *runFlags) provider(ctx context.Context, s *leak.Scenario, p leak.Progre
 	auto := f.cluster == "auto"
 	if !auto && !slices.Contains(kinds().Providers, f.cluster) {
 		return none, bad("it is auto or one of: "+strings.Join(kinds().Providers, ", "), "no such provider")
+	}
+	if s.Spec.OwnClusters() && (f.options.Keep || f.options.Reuse) {
+		return none, &leak.UsageError{Err: leak.WithHint(errors.New("--keep and --reuse: the scenario observes the cluster itself, so no other run may have used it"), "leave them out")}
 	}
 	if s.Spec.Cluster == nil {
 		if !auto {
@@ -174,7 +178,7 @@ func (f *runFlags) provider(ctx context.Context, s *leak.Scenario, p leak.Progre
 		if !slices.Contains(s.Spec.Cluster.Providers, k.Name) || !auto && f.cluster != k.Name || auto && k.Name == "existing" {
 			continue
 		}
-		if err := f.preflight(ctx, k, s, p); err == nil {
+		if err := f.preflight(ctx, k, s, variants, p); err == nil {
 			return k, nil
 		} else if !auto || ctx.Err() != nil {
 			return none, err
@@ -189,9 +193,17 @@ func (f *runFlags) provider(ctx context.Context, s *leak.Scenario, p leak.Progre
 	return none, bad("it runs on: "+strings.Join(s.Spec.Cluster.Providers, ", "), "the scenario does not run there")
 }
 
-func (f *runFlags) preflight(ctx context.Context, k leak.Kind[leak.Provider], s *leak.Scenario, p leak.Progress) error {
+func (f *runFlags) preflight(ctx context.Context, k leak.Kind[leak.Provider], s *leak.Scenario, variants []leak.Variant, p leak.Progress) error {
 	if pre, ok := k.New().(leak.Preflighter); ok {
-		return pre.Preflight(ctx, leak.BootOptions{Spec: *s.Spec.Cluster, Pods: f.placed(s, k.Name) == leak.PlacementPod, Progress: p})
+		for _, v := range variants {
+			err := pre.Preflight(ctx, leak.BootOptions{
+				Spec: *s.Spec.Cluster, Pods: f.placed(s, k.Name) == leak.PlacementPod,
+				Node: v.Node, Components: s.Spec.Subject.Components, Progress: p,
+			})
+			if err != nil || !s.Spec.OwnClusters() {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -223,7 +235,7 @@ func (f *runFlags) placed(s *leak.Scenario, provider string) string {
 // prepare reads what the actions need beside the scenario file.
 func prepare(s *leak.Scenario, src scenarios.Source) error {
 	var errs []error
-	for _, b := range s.Spec.Round {
+	for _, b := range slices.Concat(s.Spec.Warmup.Round, s.Spec.Round) {
 		if p, ok := b.Value.(leak.Preparer); ok {
 			if err := p.Prepare(src.Files); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", b.Name, err))
@@ -274,16 +286,23 @@ func (f *runFlags) measure(ctx context.Context, s *leak.Scenario, variants []lea
 	launcher.Scratch = filepath.Join(scratch, "subjects")
 	config := runner.Config{
 		Scenario: s, Variants: variants, Dir: dir, Launcher: launcher, Metrics: metrics(s), Progress: progress,
-		Version: version(), Args: f.args, CheckEvery: checkEvery,
+		Version: version(), Args: f.args, CheckEvery: checkEvery, OwnClusters: s.Spec.OwnClusters(),
+		Enough: func(v leak.Variant, record leak.VariantRecord) string { return checks.Enough(s, v, record) },
 	}
 	logs := dir.Path("cluster")
 	if provider.New != nil {
-		config.Boot = func(ctx context.Context) (leak.Cluster, error) {
-			clusterDir := filepath.Join(scratch, "cluster")
+		config.Boot = func(ctx context.Context, v leak.Variant) (leak.Cluster, error) {
+			clusterDir, logs := filepath.Join(scratch, "cluster"), logs
+			if config.OwnClusters {
+				clusterDir, logs = filepath.Join(clusterDir, v.Name), filepath.Join(logs, v.Name)
+			}
 			if err := errors.Join(os.MkdirAll(logs, 0o700), os.MkdirAll(clusterDir, 0o700)); err != nil {
 				return nil, err
 			}
-			return provider.New().Boot(ctx, leak.BootOptions{Spec: *s.Spec.Cluster, Run: runID(dir), Scratch: clusterDir, Logs: logs, Progress: progress})
+			return provider.New().Boot(ctx, leak.BootOptions{
+				Spec: *s.Spec.Cluster, Run: runID(dir), Node: v.Node, Components: s.Spec.Subject.Components,
+				Scratch: clusterDir, Logs: logs, Progress: progress,
+			})
 		}
 	}
 	record, err := runner.Run(ctx, config)
@@ -310,9 +329,9 @@ func complete(r *leak.Record) bool {
 func metrics(s *leak.Scenario) map[string][]leak.Metric {
 	m := map[string][]leak.Metric{}
 	for _, k := range profiles.Kinds() {
-		for _, p := range s.Spec.Probes {
+		for _, p := range s.Spec.AllProbes() {
 			if p.Kind == k.Name {
-				m[k.Name] = k.Metrics
+				m[p.Name] = k.Metrics
 			}
 		}
 	}
