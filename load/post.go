@@ -1,7 +1,6 @@
 package load
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"text/template"
-	"time"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -20,73 +18,48 @@ var postKind = leak.Kind[leak.Action]{
 	Doc: "HTTP requests to the subject, one an operation. " +
 		"{{.Op}} in path, header values and body is the number of the operation, unique within a variant.",
 	New: func() leak.Action {
-		return &Post{Method: http.MethodPost, Times: 1, Concurrency: 1, Timeout: leak.Duration(30 * time.Second), Status: http.StatusOK}
+		return &Post{Method: http.MethodPost, pace: defaultPace(), Status: http.StatusOK}
 	},
 }
 
-// Bounds of one round, so that a slip of the pen does not become an attack.
-const (
-	maxTimes       = 1_000_000
-	maxConcurrency = 10_000
-	maxBody        = 16 << 20
-	minRate        = 0.001
-)
+// maxBody bounds a request's body.
+const maxBody = 16 << 20
 
 // Post sends HTTP requests to the subject.
 type Post struct {
-	Method      string            `yaml:"method,omitempty" doc:"HTTP method"`
-	Path        string            `yaml:"path" doc:"path and query below the subject's address"`
-	Headers     map[string]string `yaml:"headers,omitempty" doc:"request headers"`
-	Body        string            `yaml:"body,omitempty" doc:"request body"`
-	BodyFile    string            `yaml:"bodyFile,omitempty" doc:"file beside the scenario that holds the body, instead of body"`
-	Times       int               `yaml:"times,omitempty" doc:"operations a round"`
-	Concurrency int               `yaml:"concurrency,omitempty" doc:"operations under way at once, at most"`
-	Rate        float64           `yaml:"rate,omitempty" doc:"operations started a second, at most (default: as fast as concurrency allows)"`
-	Timeout     leak.Duration     `yaml:"timeout,omitempty" doc:"an operation that takes longer has failed"`
-	Status      int               `yaml:"status,omitempty" doc:"the expected status; any other is a failed operation"`
+	Method   string            `yaml:"method,omitempty" doc:"HTTP method"`
+	Path     string            `yaml:"path" doc:"path and query below the subject's address"`
+	Headers  map[string]string `yaml:"headers,omitempty" doc:"request headers"`
+	Body     string            `yaml:"body,omitempty" doc:"request body"`
+	BodyFile string            `yaml:"bodyFile,omitempty" doc:"file beside the scenario that holds the body, instead of body"`
+	pace     `yaml:",inline"`
+	Status   int `yaml:"status,omitempty" doc:"the expected status; any other is a failed operation"`
 }
 
 // Validate tells all problems at once.
 func (p *Post) Validate() error {
-	var errs []error
-	bad := func(field, hint, problem string, args ...any) {
-		errs = append(errs, &leak.FieldError{Field: field, Problem: fmt.Sprintf(problem, args...), Hint: hint})
-	}
+	var bad problems
 	if !strings.HasPrefix(p.Path, "/") {
-		bad("path", "as in /work?name=op-{{.Op}}", "must begin with /")
+		bad.add("path", "as in /work?name=op-{{.Op}}", "must begin with /")
 	}
 	if p.Method == "" || strings.ToUpper(p.Method) != p.Method || strings.ContainsAny(p.Method, " \t\r\n/") {
-		bad("method", "GET, POST, PUT, PATCH or DELETE", "%q is not an HTTP method", p.Method)
+		bad.add("method", "GET, POST, PUT, PATCH or DELETE", "%q is not an HTTP method", p.Method)
 	}
-	if p.Times < 1 || p.Times > maxTimes {
-		bad("times", "", "must be between 1 and %d, is %d", maxTimes, p.Times)
-	}
-	if p.Concurrency < 1 || p.Concurrency > maxConcurrency {
-		bad("concurrency", "", "must be between 1 and %d, is %d", maxConcurrency, p.Concurrency)
-	}
-	if p.Rate != 0 && !(p.Rate >= minRate && p.Rate <= maxTimes) {
-		bad("rate", "leave it out for as fast as concurrency allows", "must be between %v and %d a second, is %v", minRate, maxTimes, p.Rate)
-	}
-	if p.Timeout <= 0 {
-		bad("timeout", "as in 30s", "must be more than zero")
-	}
+	p.pace.validate(&bad)
 	if p.Status < 100 || p.Status > 599 {
-		bad("status", "as in 200", "%d is not an HTTP status", p.Status)
+		bad.add("status", "as in 200", "%d is not an HTTP status", p.Status)
 	}
 	if p.Body != "" && p.BodyFile != "" {
-		bad("bodyFile", "leave one of them out", "body and bodyFile are both given")
+		bad.add("bodyFile", "leave one of them out", "body and bodyFile are both given")
 	}
-	for _, f := range []struct{ field, text string }{{"path", p.Path}, {"body", p.Body}} {
-		if _, err := parseTemplate(f.text); err != nil {
-			bad(f.field, "{{.Op}} is the number of the operation, and all there is", "%v", err)
-		}
-	}
+	bad.template("path", p.Path)
+	bad.template("body", p.Body)
 	for name, value := range p.Headers {
 		if _, err := parseTemplate(value); err != nil {
-			bad("headers", "{{.Op}} is the number of the operation, and all there is", "%s: %v", name, err)
+			bad.add("headers", templateHint, "%s: %v", name, err)
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(bad...)
 }
 
 // Prepare reads the body file.
@@ -99,7 +72,7 @@ func (p *Post) Prepare(files fs.FS) error {
 		return leak.WithHint(fmt.Errorf("bodyFile: %w", err), "the path is relative to the scenario file and stays below its folder")
 	}
 	if _, err := parseTemplate(string(data)); err != nil {
-		return leak.WithHint(fmt.Errorf("bodyFile: %s: %w", p.BodyFile, err), "{{.Op}} is the number of the operation, and all there is")
+		return leak.WithHint(fmt.Errorf("bodyFile: %s: %w", p.BodyFile, err), templateHint)
 	}
 	p.Body = string(data)
 	return nil
@@ -127,8 +100,7 @@ func (p *Post) Run(ctx context.Context, t leak.Target, first int) (leak.Tally, e
 	}
 	client := &http.Client{Transport: t.Transport(), CheckRedirect: noRedirect}
 	defer client.CloseIdleConnections()
-	pace := pace{times: p.Times, concurrency: p.Concurrency, rate: p.Rate, timeout: p.Timeout.D()}
-	return operate(ctx, pace, first, func(ctx context.Context, op int) error {
+	return operate(ctx, p.pace, first, func(ctx context.Context, op int) error {
 		req, err := request(ctx, op)
 		if err != nil {
 			return err
@@ -187,7 +159,7 @@ func send(client *http.Client, req *http.Request, want int) error {
 	defer resp.Body.Close()
 	if resp.StatusCode != want {
 		start, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
-		return &failure{fmt.Sprintf("status %d, want %d", resp.StatusCode, want), strings.TrimSpace(string(start))}
+		return &failure{fmt.Errorf("status %d, want %d", resp.StatusCode, want), strings.TrimSpace(string(start))}
 	}
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		return cause(err)
@@ -204,21 +176,4 @@ func cause(err error) error {
 		err = inner
 	}
 	return err
-}
-
-type operation struct{ Op int }
-
-// parseTemplate parses s and tries it out, so that a misspelt field is told before any load.
-func parseTemplate(s string) (*template.Template, error) {
-	t, err := template.New("template").Parse(s)
-	if err != nil {
-		return nil, err
-	}
-	return t, t.Execute(io.Discard, operation{})
-}
-
-func fill(t *template.Template, op int) (string, error) {
-	var b bytes.Buffer
-	err := t.Execute(&b, operation{op})
-	return b.String(), err
 }

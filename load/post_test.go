@@ -324,7 +324,7 @@ func TestPostRate(t *testing.T) {
 
 // The schedule alone, without a clock to be late by.
 func TestPaceIsOnSchedule(t *testing.T) {
-	p := pace{rate: 1000}
+	p := pace{Rate: 1000}
 	start := time.Now()
 	for i := range 100 {
 		if !p.waitFor(t.Context(), start, i) {
@@ -392,7 +392,7 @@ func TestPostValidate(t *testing.T) {
 	}{
 		{"the defaults, and a path", func(*Post) {}, ""},
 		{"everything at once", func(p *Post) {
-			*p = Post{Path: "work", Rate: -1, Body: "{{", BodyFile: "b", Headers: map[string]string{"A": "{{.Opp}}"}}
+			*p = Post{Path: "work", pace: pace{Rate: -1}, Body: "{{", BodyFile: "b", Headers: map[string]string{"A": "{{.Opp}}"}}
 		}, "path method times concurrency rate timeout status bodyFile body headers"},
 		{"another address is no path", func(p *Post) { p.Path = "http://elsewhere/work" }, "path"},
 		{"a misspelt field", func(p *Post) { p.Path = "/{{.op}}" }, "path"},
@@ -409,21 +409,26 @@ func TestPostValidate(t *testing.T) {
 		{"a negative timeout", func(p *Post) { p.Timeout = -1 }, "timeout"},
 		{"no such status", func(p *Post) { p.Status = 99 }, "status"},
 	} {
-		err := post(c.change).Validate()
-		var fields []string
-		if joined, ok := err.(interface{ Unwrap() []error }); ok {
-			for _, e := range joined.Unwrap() {
-				var f *leak.FieldError
-				if !errors.As(e, &f) || f.Problem == "" {
-					t.Errorf("%s: %v is no problem of a field", c.name, e)
-					continue
-				}
-				fields = append(fields, f.Field)
+		problemFields(t, c.name, post(c.change).Validate(), c.want)
+	}
+}
+
+// problemFields checks which fields err finds fault with, in order.
+func problemFields(t *testing.T, name string, err error, want string) {
+	t.Helper()
+	var fields []string
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			var f *leak.FieldError
+			if !errors.As(e, &f) || f.Problem == "" {
+				t.Errorf("%s: %v is no problem of a field", name, e)
+				continue
 			}
+			fields = append(fields, f.Field)
 		}
-		if got := strings.Join(fields, " "); got != c.want || (err == nil) != (c.want == "") {
-			t.Errorf("%s: problems of %q, want %q (%v)", c.name, got, c.want, err)
-		}
+	}
+	if got := strings.Join(fields, " "); got != want || (err == nil) != (want == "") {
+		t.Errorf("%s: problems of %q, want %q (%v)", name, got, want, err)
 	}
 }
 

@@ -1,0 +1,169 @@
+package load
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+var commandKind = leak.Kind[leak.Action]{
+	Name: "command",
+	Doc: "Any program as the load: kubectl, k6, a script; it has succeeded when it ends with the expected exit code. " +
+		"times, concurrency, rate and timeout are those of its invocations, each of which counts for as many operations as you say. " +
+		"In its environment: KUBECONFIG of the cluster, NAMESPACE, POD (the first pod that the selector matches), URL of the subject, and OP, the number of its first operation; {{.Op}} in argv is the same. " +
+		"It runs in a process group of its own: at the deadline all of it is killed, and what it leaves running is killed a second after it ended.",
+	New: func() leak.Action {
+		p := defaultPace()
+		p.Timeout = leak.Duration(5 * time.Minute)
+		return &Command{pace: p, Operations: 1}
+	},
+}
+
+// Command runs a program.
+type Command struct {
+	Argv       []string `yaml:"argv,omitempty" doc:"program and arguments; a path is looked up from the folder in which you run leakrig"`
+	Shell      string   `yaml:"shell,omitempty" doc:"text for sh -c, as it stands, instead of argv"`
+	Operations int      `yaml:"operations,omitempty" doc:"operations that one invocation counts for: if it fails, so have all of them"`
+	podsOf     `yaml:",inline"`
+	pace       `yaml:",inline"`
+	expected   `yaml:",inline"`
+}
+
+// Validate tells all problems at once.
+func (c *Command) Validate() error {
+	var bad problems
+	switch {
+	case len(c.Argv) > 0 && c.Shell != "":
+		bad.add("shell", "leave one of them out", "argv and shell are both given")
+	case c.Shell == "" && (len(c.Argv) == 0 || c.Argv[0] == ""):
+		bad.add("argv", "as in [kubectl, get, pods], or shell: kubectl get pods", "is missing")
+	}
+	for _, arg := range c.Argv {
+		bad.template("argv", arg)
+	}
+	c.podsOf.validate(&bad)
+	c.pace.validate(&bad)
+	if c.Operations < 1 || c.Operations > maxTimes/max(c.Times, 1) {
+		bad.add("operations", "", "must be at least 1, and with times make at most %d a round; is %d", maxTimes, c.Operations)
+	}
+	c.expected.validate(&bad)
+	return errors.Join(bad...)
+}
+
+// killDelay is how long what a program leaves running may hold its output open.
+const killDelay = time.Second
+
+// Run runs the program.
+func (c *Command) Run(ctx context.Context, t leak.Target, first int) (leak.Tally, error) {
+	argv := c.Argv
+	if c.Shell != "" {
+		argv = []string{"sh", "-c"}
+	}
+	templates, err1 := parseTemplates(argv)
+	judge, err2 := c.judge()
+	if err := errors.Join(err1, err2); err != nil {
+		return leak.Tally{}, err
+	}
+	env, err := c.environ(ctx, t)
+	if err != nil {
+		return leak.Tally{}, err
+	}
+	filled, err := fillAll(templates, first)
+	if err != nil {
+		return leak.Tally{}, err
+	}
+	if _, err := exec.LookPath(filled[0]); err != nil {
+		return leak.Tally{}, leak.WithHint(err, "is the program there, and may it be run?")
+	}
+	tally := operate(ctx, c.pace, 0, func(ctx context.Context, invocation int) error {
+		op := first + invocation*c.Operations
+		args, err := fillAll(templates, op)
+		if err != nil {
+			return err
+		}
+		if c.Shell != "" {
+			args = append(args, c.Shell)
+		}
+		var stdout, stderr captured
+		state, err := invoke(ctx, args, append(slices.Clip(env), "OP="+strconv.Itoa(op)), &stdout, &stderr)
+		switch {
+		case err != nil:
+			return err
+		case state.ExitCode() < 0:
+			return &failure{errors.New(state.String()), stderr.lastLine()}
+		}
+		return judge(state.ExitCode(), &stdout, &stderr)
+	})
+	tally.Attempted *= c.Operations
+	tally.Succeeded *= c.Operations
+	tally.Failed *= c.Operations
+	tally.TimedOut *= c.Operations
+	tally.Silent *= c.Operations
+	for i := range tally.Errors {
+		tally.Errors[i].Count *= c.Operations
+	}
+	return tally, nil
+}
+
+// environ is the rig's own environment without what leads to a cluster, as subjects get it, and what
+// leads to this one.
+func (c *Command) environ(ctx context.Context, t leak.Target) ([]string, error) {
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "KUBERNETES_SERVICE_") })
+	env = append(env, "KUBECONFIG="+cmp.Or(t.Kubeconfig, os.DevNull), "URL="+t.URL)
+	if t.Kubeconfig == "" {
+		return env, nil
+	}
+	a, err := reach(t)
+	if err != nil {
+		return nil, err
+	}
+	defer a.close()
+	namespace, selector := c.where(a, t)
+	env = append(env, "NAMESPACE="+namespace)
+	if selector == "" {
+		return env, nil
+	}
+	pods, err := a.pods(ctx, namespace, selector)
+	if err != nil {
+		return nil, err
+	}
+	return append(env, "POD="+pods[0]), nil
+}
+
+// invoke runs a program to its end, or to that of ctx, and with it all that it started.
+func invoke(ctx context.Context, argv, env []string, stdout, stderr *captured) (*os.ProcessState, error) {
+	// The kernel kills the child when the thread that made it ends (see ownGroup).
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = env, stdout, stderr
+	cmd.SysProcAttr = ownGroup()
+	cmd.Cancel = func() error {
+		killGroup(cmd.Process.Pid)
+		return nil
+	}
+	cmd.WaitDelay = killDelay
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start: %w", cause(err))
+	}
+	err := cmd.Wait()
+	killGroup(cmd.Process.Pid)
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return nil, cause(ctx.Err())
+	case err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay):
+		return nil, err
+	}
+	return cmd.ProcessState, nil
+}

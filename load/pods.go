@@ -1,0 +1,60 @@
+package load
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// maxPods bounds how many pods the operations of a round are spread over.
+const maxPods = 1000
+
+// podsOf says which pods an action is about. It is part of its configuration.
+type podsOf struct {
+	Namespace string `yaml:"namespace,omitempty" doc:"namespace of the pods that the selector means (default: the run's)"`
+	Selector  string `yaml:"selector,omitempty" doc:"label selector of pods, as in app=web (default: the subject's own pod)"`
+}
+
+func (p podsOf) validate(bad *problems) {
+	if _, err := labels.Parse(p.Selector); err != nil {
+		bad.add("selector", "as in app=web,tier!=cache", "%v", err)
+	}
+	if p.Namespace != "" && p.Selector == "" {
+		bad.add("namespace", "give a selector, or leave the namespace out for the subject's own pod", "has no selector beside it")
+	}
+}
+
+// where is what the target and the configuration say together; no selector means no pod.
+func (p podsOf) where(a *api, t leak.Target) (namespace, selector string) {
+	return cmp.Or(p.Namespace, a.namespace), cmp.Or(p.Selector, t.Selector)
+}
+
+// pods lists the names of the running pods that match.
+func (a *api) pods(ctx context.Context, namespace, selector string) ([]string, error) {
+	const hint = "selector and namespace say which pods are meant; left out, it is the subject's own where that is a pod"
+	if selector == "" {
+		return nil, leak.WithHint(errors.New("the subject is no pod, and there is no selector"), hint)
+	}
+	list, err := a.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: selector, FieldSelector: "status.phase=Running", Limit: maxPods,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	var names []string
+	for _, p := range list.Items {
+		if p.DeletionTimestamp == nil {
+			names = append(names, p.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, leak.WithHint(fmt.Errorf("no running pod in namespace %s matches %s", namespace, selector), hint)
+	}
+	return names, nil
+}
