@@ -130,6 +130,11 @@ type Finding struct {
 	// Low and High are the ends of the 95 % interval of PerOperation, equal where none was computed.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
+	// Onset is the round after which the growth began, 0 where it went on from the baseline. PerOperation
+	// counts from there.
+	Onset int `json:"onset,omitempty"`
+	// Exactly is "2 per operation" or "1 in 10 operations" where a count grows so to the unit.
+	Exactly string `json:"exactly,omitempty"`
 	// Bound is the bound of the check, per operation or in all as BoundPerOperation says.
 	Bound             float64       `json:"bound"`
 	BoundPerOperation bool          `json:"boundPerOperation,omitempty"`
