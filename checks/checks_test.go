@@ -280,6 +280,51 @@ func TestStackGrowth(t *testing.T) {
 	}
 }
 
+// Goroutines that a leak made stay the same ones; those of a backlog that turns over do not.
+func TestSurvivors(t *testing.T) {
+	number := func(v *leak.VariantRecord, first func(round int, idle bool) uint64) {
+		for i, shot := range append([]*leak.Snapshot{v.Idle}, pointers(v.Snapshots)...) {
+			for _, groups := range shot.Samples[0].Groups {
+				for j := range groups {
+					g := &groups[j]
+					g.IDs = nil
+					for k := range int(g.Count) {
+						g.IDs = append(g.IDs, uint64(j)<<32+first(shot.Round, i == 0)+uint64(k))
+					}
+				}
+			}
+		}
+	}
+	leaky := []float64{3, 23, 43, 63, 83, 103, 123, 143}
+	for _, tt := range []struct {
+		name     string
+		first    func(round int, idle bool) uint64
+		want     leak.Outcome
+		survived int
+		summary  string
+	}{
+		{"the same ones", func(int, bool) uint64 { return 1 }, leak.Leaking, 140, "140 after 140 operations"},
+		{"new ones each time", func(round int, idle bool) uint64 {
+			if idle {
+				round++
+			}
+			return uint64(round) * 1000
+		}, leak.Inconclusive, 0, "only 0 of the goroutines that appeared in the rounds are still there"},
+	} {
+		v := variantOf("v", leaky...)
+		number(&v, tt.first)
+		f := stackCheck().Check(evidenceOf(v, 7))
+		if f.Outcome != tt.want || f.Stacks[0].Survived != tt.survived || !strings.Contains(f.Summary, tt.summary) {
+			t.Errorf("%s: %v, %d survived: %s", tt.name, f.Outcome, f.Stacks[0].Survived, f.Summary)
+		}
+	}
+	// Where nobody has a number, or the dumps are cut off, nothing is asked.
+	f := stackCheck().Check(evidenceOf(leak.VariantRecord{Stacks: map[string]leak.Stack{receiveID: receive}}, 7))
+	if f.Outcome != leak.Inconclusive {
+		t.Errorf("no snapshot: %v", f)
+	}
+}
+
 func TestModule(t *testing.T) {
 	frames := func(frames ...leak.Frame) leak.Stack { return leak.Stack{Frames: frames} }
 	all := append([]leak.Module{{Path: "k8s.io/api", Version: "v1", Replace: "example.com/fork v2"}, {Path: "local", Version: "v0"}}, modules...)

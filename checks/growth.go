@@ -35,7 +35,11 @@ func (c *Growth) Check(of leak.Evidence) leak.Finding {
 	}
 	f.Bound, f.BoundPerOperation = float64(c.MaxPerOp), true
 	s, err := e.metricSeries(c.Probe, c.Metric)
-	return e.judge(f, s, err)
+	f = e.judge(f, s, err)
+	if f.Outcome == leak.Leaking && f.Series == "heap.alloc" {
+		f.Summary += unexplained(e.explained())
+	}
+	return f
 }
 
 // The numbers of the gates.
@@ -74,6 +78,8 @@ const (
 //   - four fifths of the growth are still there after idling, where that was measured. Growth that
 //     drains is not clean either: resident memory that the runtime gives back while idling would hide
 //     a leak;
+//   - goroutines whose numbers are known are the same ones: four fifths of the growth appeared in a round
+//     and are still there;
 //   - the last round had settled.
 //
 // Everything else is inconclusive, and so are fewer than five rounds with operations and a baseline
@@ -160,6 +166,12 @@ func growthGates(f *leak.Finding, s, tail series, all, end fit, alpha float64) [
 		gates = append(gates, gate{
 			compare("left after idling", kept, "≥", minKept*gain, unit, "growth that is still there after the load has stopped for a while, against four fifths of it; leaking needs it"),
 			either, holds, fmt.Sprintf("only %s of %s were left after idling, so it drains; raise settle.quiet", leak.FormatDelta(kept, unit), leak.FormatDelta(gain, unit)),
+		})
+	}
+	if s.survived != nil {
+		gates = append(gates, gate{
+			compare("survivors", *s.survived, "≥", minKept*gain, unit, "goroutines, by their numbers, that appeared in a round and were still there in the last measurement, against four fifths of the growth: a backlog that turns over has none; leaking needs it"),
+			either, holds, fmt.Sprintf("only %.0f of the goroutines that appeared in the rounds are still there: the others are new ones, so they come and go; raise settle.quiet", *s.survived),
 		})
 	}
 	gates = append(gates, []gate{

@@ -61,6 +61,7 @@ func (j judge) variant(name string) leak.VariantVerdict {
 	fingerprint := j.fingerprint(variant.Fingerprint)
 	vv.Growing = growing(evidence{e}, "goroutine", fingerprint)
 	vv.HeapGrowing = growing(evidence{e}, "heap", fingerprint)
+	vv.HeapExplained = evidence{e}.explained()
 
 	if why := j.incomplete(measured); why != "" {
 		return unmeasured(vv, why)
@@ -332,8 +333,12 @@ func mostly(vv *leak.VariantVerdict, f *leak.Finding) string {
 	if len(grew) == 0 || strings.HasPrefix(f.Series, "process.") {
 		return ""
 	}
-	where := ", most of it " + grew[0].Stack.String()
-	if at := grew[0].Stack.Top().Position(); at != "" {
+	most := grew[0].Stack
+	if f.Series == "heap.objects" {
+		most = slices.MaxFunc(grew, func(a, b leak.StackGrowth) int { return cmp.Compare(a.Objects, b.Objects) }).Stack
+	}
+	where := ", most of it " + most.String()
+	if at := most.Top().Position(); at != "" {
 		where += " (" + at + ")"
 	}
 	return where

@@ -24,6 +24,9 @@ type series struct {
 	name, unit string
 	points     []leak.Point
 	idle       *leak.Point
+	// survived counts the goroutines that appeared in a round and are still there; nil where it is not
+	// known who they are.
+	survived *float64
 }
 
 // wholeRounds is the baseline and the rounds after it, without a gap, up to the planned number. What
