@@ -83,7 +83,7 @@ func TestGrowthGuards(t *testing.T) {
 		want    leak.Outcome
 		summary string
 	}{
-		{name: "a leak", values: leaky, want: leak.Leaking, summary: "goroutine.count +1.00 per operation, sustained (p = 2.5e-05); bound 0.01"},
+		{name: "a leak", values: leaky, want: leak.Leaking, summary: "goroutine.count +1.00 per operation, sustained (p = 5.5e-06); bound 0.01; exactly 1 per operation"},
 		{name: "no leak", values: flat, want: leak.Clean, summary: "goroutine.count 0 per operation, within 0.01"},
 		{name: "growth that stopped", values: []float64{0, 90, 90, 90, 90, 90, 90, 90}, want: leak.Clean, summary: "within 0.01"},
 		{name: "a leak that drains while idling", values: leaky, change: func(v *leak.VariantRecord) { setIdle(v, 3) },
@@ -95,7 +95,7 @@ func TestGrowthGuards(t *testing.T) {
 		{name: "a leak with a middle round that still fell", values: leaky, change: func(v *leak.VariantRecord) { unsettle(v, 3) }, want: leak.Leaking},
 		{name: "no leak, last round still fell", values: flat, change: func(v *leak.VariantRecord) { unsettle(v, 7) }, want: leak.Clean},
 		{name: "no leak, baseline still fell", values: flat, change: func(v *leak.VariantRecord) { unsettle(v, 0) }, want: leak.Inconclusive, summary: "the baseline was still falling"},
-		{name: "a perfect trend over too few rounds", values: leaky[:6], want: leak.Inconclusive, summary: "p = 0.0014, needed 0.00025); --rounds 6"},
+		{name: "a perfect trend over too few rounds", values: leaky[:6], want: leak.Inconclusive, summary: "p = 0.0004, needed 0.00025); --rounds 6"},
 		{name: "a flat line over too few rounds", values: flat[:5], want: leak.Inconclusive, summary: "a trend needs 5 rounds"},
 		{name: "no operations", values: flat, change: operationsAre(0, 0, 0, 0, 0, 0, 0, 0), want: leak.Inconclusive, summary: "no operations were attempted"},
 		{name: "no operations lately", values: flat, change: operationsAre(0, 20, 40, 60, 80, 80, 80, 80), want: leak.Inconclusive, summary: "in the last 3 rounds"},
@@ -135,7 +135,7 @@ func TestGrowthStoppedBy(t *testing.T) {
 		{"drawdown", []float64{10, 11, 12, 13, 14, 15, 16, 10.5, 18, 19, 20, 21, 22, 23, 24}, "it falls by 5.50 in between"},
 		{"saturation", []float64{0, 10, 20, 30, 40, 41, 42, 60}, "it is slowing down"},
 		{"last rounds", []float64{0, 10, 20, 30, 40, 50, 60, 60}, "it slowed down in the last 2 rounds"},
-		{"tail length", []float64{0, 1, 1, 2, 2, 2, 2, 2}, "it grew, rarely"},
+		{"lull", []float64{0, 1, 1, 2, 2, 2, 2, 2}, "it grew in steps up to 40 operations apart, and 80 without one"},
 	} {
 		c := &Growth{Probe: "goroutine", MaxPerOp: 0.01}
 		f := c.Check(evidenceOf(variantOf("v", tt.values...), len(tt.values)-1))
@@ -153,7 +153,7 @@ func operationsAre(n ...int) func(*leak.VariantRecord) {
 	}
 }
 
-// Every gate is listed whatever it decided. Only the length of the tail is not asked for where nothing
+// Every gate is listed whatever it decided. Only the lull is not asked for where nothing
 // grew.
 func TestGatesAreAlwaysListed(t *testing.T) {
 	names := func(f leak.Finding) string {
@@ -166,11 +166,11 @@ func TestGatesAreAlwaysListed(t *testing.T) {
 		}
 		return strings.Join(s, ", ")
 	}
-	want := "rounds, unsettled baseline, tail growth, tail net growth, upper limit, growth, lower limit, trend, drawdown, saturation, last rounds, left after idling, unsettled last round"
+	want := "rounds, unsettled baseline, tail growth, tail net growth, upper limit, growth, lower limit, left after idling, trend, drawdown, saturation, last rounds, unsettled last round"
 	if got := names(judgeValues(1, 5, 5, 5, 5, 5, 5, 5, 5)); got != want {
 		t.Errorf("clean: %s", got)
 	}
-	want = strings.Replace(want, "last rounds, ", "last rounds, tail length, ", 1)
+	want = strings.Replace(want, "last rounds, ", "last rounds, lull, ", 1)
 	if got := names(judgeValues(1, 0, 200, 400, 600, 800, 1000, 1200, 1400)); got != want {
 		t.Errorf("leaking: %s", got)
 	}
@@ -277,6 +277,51 @@ func TestStackGrowth(t *testing.T) {
 	}
 	if f.PerOperation != 1 || f.Low != 1 || f.High != 1 || f.Bound != 0.01 || !f.BoundPerOperation || f.Unit != "goroutines" || f.Series != "" {
 		t.Errorf("%+v", f)
+	}
+}
+
+// Goroutines that a leak made stay the same ones; those of a backlog that turns over do not.
+func TestSurvivors(t *testing.T) {
+	number := func(v *leak.VariantRecord, first func(round int, idle bool) uint64) {
+		for i, shot := range append([]*leak.Snapshot{v.Idle}, pointers(v.Snapshots)...) {
+			for _, groups := range shot.Samples[0].Groups {
+				for j := range groups {
+					g := &groups[j]
+					g.IDs = nil
+					for k := range int(g.Count) {
+						g.IDs = append(g.IDs, uint64(j)<<32+first(shot.Round, i == 0)+uint64(k))
+					}
+				}
+			}
+		}
+	}
+	leaky := []float64{3, 23, 43, 63, 83, 103, 123, 143}
+	for _, tt := range []struct {
+		name     string
+		first    func(round int, idle bool) uint64
+		want     leak.Outcome
+		survived int
+		summary  string
+	}{
+		{"the same ones", func(int, bool) uint64 { return 1 }, leak.Leaking, 140, "140 after 140 operations"},
+		{"new ones each time", func(round int, idle bool) uint64 {
+			if idle {
+				round++
+			}
+			return uint64(round) * 1000
+		}, leak.Inconclusive, 0, "only 0 of the goroutines that appeared in the rounds are still there"},
+	} {
+		v := variantOf("v", leaky...)
+		number(&v, tt.first)
+		f := stackCheck().Check(evidenceOf(v, 7))
+		if f.Outcome != tt.want || f.Stacks[0].Survived != tt.survived || !strings.Contains(f.Summary, tt.summary) {
+			t.Errorf("%s: %v, %d survived: %s", tt.name, f.Outcome, f.Stacks[0].Survived, f.Summary)
+		}
+	}
+	// Where nobody has a number, or the dumps are cut off, nothing is asked.
+	f := stackCheck().Check(evidenceOf(leak.VariantRecord{Stacks: map[string]leak.Stack{receiveID: receive}}, 7))
+	if f.Outcome != leak.Inconclusive {
+		t.Errorf("no snapshot: %v", f)
 	}
 }
 

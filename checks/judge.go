@@ -10,14 +10,9 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-const (
-	// falseAlarmBudget is the probability that a run in which nothing grows is called leaking by chance.
-	// All trend tests of the run share it equally.
-	falseAlarmBudget = 1e-3
-	// maxFailed is the share of operations that may fail before a round is no longer the load that
-	// the scenario describes.
-	maxFailed = 0.01
-)
+// maxFailed is the share of operations that may fail before a round is no longer the load that the
+// scenario describes.
+const maxFailed = 0.01
 
 // Judge concludes from the record whether the scenario's expectations hold. It changes neither, and
 // the same record gives the same verdict.
@@ -39,18 +34,6 @@ func Judge(s *leak.Scenario, r *leak.Record) *leak.Verdict {
 	}
 	v.Sentence = sentence(v, r)
 	return v
-}
-
-// alpha shares the budget over the series that are tested for a trend, in all planned variants. It
-// counts what was planned and not what was measured, so that a lost series makes no other one easier.
-func alpha(s *leak.Scenario, variants int) float64 {
-	tests := 0
-	for _, b := range s.Spec.Checks {
-		if t, ok := b.Value.(leak.TrendTester); ok && t.TestsTrend() {
-			tests += variants
-		}
-	}
-	return falseAlarmBudget / float64(max(tests, 1))
 }
 
 type judge struct {
@@ -82,6 +65,7 @@ func (j judge) variant(name string) leak.VariantVerdict {
 	fingerprint := j.fingerprint(variant.Fingerprint)
 	vv.Growing = growing(evidence{e}, "goroutine", fingerprint)
 	vv.HeapGrowing = growing(evidence{e}, "heap", fingerprint)
+	vv.HeapExplained = evidence{e}.explained()
 
 	if why := j.incomplete(measured, planned); why != "" {
 		return unmeasured(vv, why)
@@ -368,8 +352,12 @@ func mostly(vv *leak.VariantVerdict, f *leak.Finding) string {
 	if len(grew) == 0 || strings.HasPrefix(f.Series, "process.") {
 		return ""
 	}
-	where := ", most of it " + grew[0].Stack.String()
-	if at := grew[0].Stack.Top().Position(); at != "" {
+	most := grew[0].Stack
+	if f.Series == "heap.objects" {
+		most = slices.MaxFunc(grew, func(a, b leak.StackGrowth) int { return cmp.Compare(a.Objects, b.Objects) }).Stack
+	}
+	where := ", most of it " + most.String()
+	if at := most.Top().Position(); at != "" {
 		where += " (" + at + ")"
 	}
 	return where

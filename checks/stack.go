@@ -65,6 +65,7 @@ func (c *Stack) Check(of leak.Evidence) leak.Finding {
 	m := c.matcher(census)
 	s := series{unit: census.unit}
 	err = e.read(&s, m.sum)
+	s.survived = m.survived()
 	f.Stacks = census.growing(func(id string) bool { return m.stacks[id].matches })
 	f = e.judge(f, s, err)
 	switch {
@@ -129,6 +130,27 @@ func (m matcher) sum(shot *leak.Snapshot) (float64, error) {
 		}
 	}
 	return sum, nil
+}
+
+// survived counts the survivors on the stacks that match, nil where some snapshot has no numbers.
+func (m matcher) survived() *float64 {
+	if len(m.shots) == 0 {
+		return nil
+	}
+	n := 0.0
+	for _, groups := range m.census.groups {
+		for id, g := range groups {
+			if m.stacks[id].matches && g.Count > 0 && len(g.IDs) == 0 {
+				return nil
+			}
+		}
+	}
+	for id := range m.stacks {
+		if m.stacks[id].matches {
+			n += float64(len(m.survivors(id)))
+		}
+	}
+	return &n
 }
 
 // matchOne returns the check as a predicate on stacks.

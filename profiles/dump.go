@@ -3,6 +3,7 @@ package profiles
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,7 +22,8 @@ func newGroups() *groups {
 	return &groups{count: map[string]*leak.Group{}, stacks: map[string]leak.Stack{}}
 }
 
-func (g *groups) add(s leak.Stack, count, bytes int64) {
+// add counts what stands on a stack, and returns its group.
+func (g *groups) add(s leak.Stack, count, bytes int64) *leak.Group {
 	id := s.ID()
 	if g.count[id] == nil {
 		g.count[id] = &leak.Group{Stack: id}
@@ -31,6 +33,7 @@ func (g *groups) add(s leak.Stack, count, bytes int64) {
 	g.count[id].Count += count
 	g.count[id].Bytes += bytes
 	g.total += count
+	return g.count[id]
 }
 
 // list returns the groups in the order in which they were first seen.
@@ -49,17 +52,22 @@ func parseDump(data []byte) (*groups, error) {
 	seen := false
 	for block := range bytes.SplitSeq(data, []byte("\n\n")) {
 		lines := strings.Split(strings.Trim(string(block), "\n"), "\n")
-		state, ok := parseHeader(lines[0])
+		head, ok := parseHeader(lines[0])
 		if !ok {
 			continue
 		}
 		seen = true
 		stack := parseFrames(lines[1:])
-		stack.State = state
+		stack.State = head.state
 		_, stack.Frames = unpark(stack.Frames)
 		if !servesProfile(stack) {
-			g.add(stack, 1, 0)
+			group := g.add(stack, 1, 0)
+			group.IDs = append(group.IDs, head.id)
+			group.OldestMinutes = max(group.OldestMinutes, head.minutes)
 		}
+	}
+	for _, group := range g.count {
+		slices.Sort(group.IDs)
 	}
 	if !seen {
 		return nil, fmt.Errorf("not a goroutine dump: it starts with %q", clip(data, 40))
@@ -67,31 +75,48 @@ func parseDump(data []byte) (*groups, error) {
 	return g, nil
 }
 
-// parseHeader reads "goroutine 34 [chan send (scan), 2 minutes, locked to thread labels:{"k": "v"}]:"
-// and returns the wait state. What the garbage collector makes of the goroutine is no part of it, or a
-// group would fall in two when the leak profile is taken. Newer runtimes may write more between the
-// bracket and the colon.
-func parseHeader(line string) (state string, ok bool) {
+// header is the first line of a goroutine in a dump.
+type header struct {
+	id    uint64
+	state string
+	// minutes is how long it has waited; the runtime tells only whole minutes.
+	minutes int
+}
+
+// parseHeader reads "goroutine 34 [chan send (scan), 2 minutes, locked to thread labels:{"k": "v"}]:".
+// What the garbage collector makes of the goroutine is no part of its state, or a group would fall in two
+// when the leak profile is taken. Newer runtimes may write more between the bracket and the colon.
+func parseHeader(line string) (h header, ok bool) {
 	rest, ok := strings.CutPrefix(line, "goroutine ")
 	if !ok {
-		return "", false
+		return h, false
 	}
 	id, rest, ok := strings.Cut(rest, " ")
-	if _, err := strconv.ParseUint(id, 10, 64); err != nil || !ok {
-		return "", false
+	var err error
+	if h.id, err = strconv.ParseUint(id, 10, 63); err != nil || !ok {
+		return h, false
 	}
 	_, rest, ok = strings.Cut(rest, "[")
 	if !ok {
-		return "", false
+		return h, false
 	}
-	state, _, ok = strings.Cut(rest, "]")
+	h.state, _, ok = strings.Cut(rest, "]")
 	if !ok || !strings.HasSuffix(line, ":") {
-		return "", false
+		return h, false
 	}
-	for _, mark := range []string{",", " labels:{", " (leaked)", " (scan)"} {
-		state, _, _ = strings.Cut(state, mark)
+	h.state, _, _ = strings.Cut(h.state, " labels:{")
+	for part := range strings.SplitSeq(h.state, ", ") {
+		if n, ok := strings.CutSuffix(part, " minutes"); ok {
+			if m, err := strconv.ParseUint(n, 10, 31); err == nil {
+				h.minutes = int(m)
+			}
+		}
 	}
-	return strings.TrimSpace(state), true
+	for _, mark := range []string{",", " (leaked)", " (scan)"} {
+		h.state, _, _ = strings.Cut(h.state, mark)
+	}
+	h.state = strings.TrimSpace(h.state)
+	return h, true
 }
 
 // parseFrames reads pairs of lines, "pkg.Func(args)" and "\tfile.go:12 +0x34", up to the creator: what
@@ -157,9 +182,13 @@ func parsePosition(line string) (file string, number int) {
 }
 
 // normalName undoes the linker's escape of dots in the last element of an import path
-// ("gopkg.in/inf%2ev0.(*Dec)"), and elides type arguments as a dump does, where a profile writes them
-// out ("Map[go.shape.string]").
+// ("gopkg.in/inf%2ev0.(*Dec)"), leaves out in whose vendor folder a package lies, and elides type
+// arguments as a dump does, where a profile writes them out ("Map[go.shape.string]").
 func normalName(name string) string {
+	head, _, _ := strings.Cut(name, "[")
+	if i := strings.LastIndex(head, "/vendor/"); i >= 0 {
+		name = name[i+len("/vendor/"):]
+	}
 	name = strings.ReplaceAll(name, "%2e", ".")
 	if i, j := strings.IndexByte(name, '['), strings.LastIndexByte(name, ']'); i >= 0 && i < j {
 		name = name[:i] + "[...]" + name[j+1:]

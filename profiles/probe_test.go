@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/http/pprof"
 	"os"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -365,7 +366,7 @@ func TestHeapSample(t *testing.T) {
 	if g := planted(during); g.Count != blocks || g.Bytes < want || g.Bytes > want+want/100 {
 		t.Errorf("planted %d blocks, %d bytes; the profile has %+v", blocks, want, g)
 	}
-	if b, a := planted(before), planted(after); b != a || b.Count != 0 {
+	if b, a := planted(before), planted(after); !reflect.DeepEqual(a, b) || b.Count != 0 {
 		t.Errorf("before %+v, after %+v", b, a)
 	}
 	if v := during.Sample.Values; v["objects"] < blocks || v["stack"] < 32<<10 || len(v) != 3 {

@@ -274,9 +274,15 @@ func (m *measurement) settle(ctx context.Context) (settled, string, error) {
 // files stay as they were read.
 func (m *measurement) useMinima(sample *leak.Sample, s settled) {
 	sample.Values[m.Metrics[sample.Probe][0].Name] = float64(s.last.total)
+	seen := map[string]leak.Group{}
+	for _, g := range sample.Groups[s.last.source] {
+		seen[g.Stack] = g
+	}
 	minima := make([]leak.Group, 0, len(s.last.counts))
 	for id, n := range s.last.counts {
-		minima = append(minima, leak.Group{Stack: id, Count: n})
+		g := seen[id] // with who stands there, and for how long
+		g.Stack, g.Count = id, n
+		minima = append(minima, g)
 	}
 	slices.SortFunc(minima, func(a, b leak.Group) int {
 		if a.Count != b.Count {

@@ -127,7 +127,7 @@ func (f *runFlags) apply(s *leak.Scenario) ([]leak.Variant, error) {
 		s.Spec.Rounds = f.rounds
 	}
 	if len(f.variants) == 0 {
-		return s.Spec.Variants, nil
+		return s.Spec.Variants, checks.Feasible(s, len(s.Spec.Variants))
 	}
 	var chosen []leak.Variant
 	var names []string
@@ -142,7 +142,7 @@ func (f *runFlags) apply(s *leak.Scenario) ([]leak.Variant, error) {
 			return nil, leak.WithHint(fmt.Errorf("--variant %s: %s has no such variant", name, s.Metadata.Name), "it has %s", strings.Join(names, ", "))
 		}
 	}
-	return chosen, nil
+	return chosen, checks.Feasible(s, len(chosen))
 }
 
 // provider chooses a provider that the scenario allows; the zero kind where it needs no cluster. auto
