@@ -207,6 +207,8 @@ func TestStack(t *testing.T) {
 		{name: "nothing matches", check: perOp(`nosuch`, ""), values: leaky, want: leak.Clean, summary: "0 goroutines per operation, within 0.01 (no stack matches)"},
 		{name: "a stack that stays as it is", check: perOp(`conn\).serve`, ""), values: leaky, want: leak.Clean},
 		{name: "everything", check: perOp(`.`, ""), values: leaky, want: leak.Leaking},
+		{name: "callers that lead there", check: &Stack{Probe: "goroutine", Match: "receive", Callers: []string{"goexit"}, MaxPerOp: quantity(0.01)}, values: leaky, want: leak.Leaking},
+		{name: "callers that do not", check: &Stack{Probe: "goroutine", Match: "goexit", Callers: []string{"receive"}, MaxPerOp: quantity(0.01)}, values: leaky, want: leak.Clean, summary: "(no stack matches)"},
 		{name: "max, over", check: &Stack{Probe: "goroutine", Match: "receive", Max: quantity(5)}, values: leaky, want: leak.Leaking,
 			summary: "0 → 137 goroutines, blocked in chan send at watch.(*StreamWatcher).receive, over +5, and still 137 after idling"},
 		{name: "max, within", check: &Stack{Probe: "goroutine", Match: "receive", Max: quantity(5)}, values: []float64{0, 0, 3}, want: leak.Clean, summary: "0 → 3 goroutines"},
@@ -260,6 +262,35 @@ func profilesWithout(v *leak.VariantRecord, state bool) {
 	for _, shot := range shots {
 		if shot != nil {
 			shot.Samples[0].Groups["profile"][0].Stack = s.ID()
+		}
+	}
+}
+
+// Callers are matched from the outside in, each on a frame of its own, and the match stands innermost.
+func TestCallers(t *testing.T) {
+	var stack leak.Stack
+	for _, f := range []string{"NewRingGrowing", "newProcessListener", "AddHandler", "toRecord", "setPeers", "main"} {
+		stack.Frames = append(stack.Frames, leak.Frame{Func: "example.org/x." + f})
+	}
+	stack.Creator = &leak.Frame{Func: "example.org/x.creator"}
+	for _, tt := range []struct {
+		match   string
+		callers []string
+		want    bool
+	}{
+		{"NewRing", nil, true},
+		{"NewRing", []string{"setPeers", "toRecord", "AddHandler"}, true},
+		{"NewRing", []string{"toRecord", "setPeers"}, false}, // in the wrong order
+		{"toRecord", []string{"NewRing"}, false},
+		{"NewRing", []string{"NewRing"}, false}, // one frame is not two
+		{"Listener|NewRing", []string{"Listener"}, true},
+		{"NewRing", []string{"nosuch"}, false},
+		{"creator", nil, true},
+		{"creator", []string{"main"}, false}, // where it was called from is not known
+	} {
+		c := &Stack{Match: tt.match, Callers: tt.callers}
+		if got := c.matchOne()(stack); got != tt.want {
+			t.Errorf("%s after %v: %t", tt.match, tt.callers, got)
 		}
 	}
 }
@@ -364,7 +395,7 @@ func TestValidate(t *testing.T) {
 		{"growth, all wrong", &Growth{MaxPerOp: -1}, []string{"probe", "maxPerOp"}},
 		{"stack", stackCheck(), nil},
 		{"stack, nothing", &Stack{}, []string{"probe", "match", "maxPerOp"}},
-		{"stack, all wrong", &Stack{Probe: "goroutine", Match: "(", Max: quantity(-1), MaxPerOp: &inf}, []string{"match", "maxPerOp", "max", "maxPerOp"}},
+		{"stack, all wrong", &Stack{Probe: "goroutine", Match: "(", Callers: []string{"f", "["}, Max: quantity(-1), MaxPerOp: &inf}, []string{"match", "callers", "maxPerOp", "max", "maxPerOp"}},
 	} {
 		var fields []string
 		if joined, ok := tt.check.Validate().(interface{ Unwrap() []error }); ok {
