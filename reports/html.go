@@ -28,8 +28,8 @@ var pageSource string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"rate": rate, "value": value, "seconds": seconds, "comparison": comparison, "bound": bound,
-	"count": count, "more": and, "modules": newModuleTable, "expected": expected, "join": strings.Join,
-}).Parse(pageSource))
+	"count": count, "more": and, "modules": newModuleTable, "expected": expected, "join": strings.Join, "tone": keyTone,
+}).Funcs(assets).Parse(pageSource))
 
 // html is one page that opens anywhere: no script, no request, nothing that a content policy would
 // refuse but the style sheet, without which it still reads.
@@ -48,6 +48,7 @@ type page struct {
 	SmallCharts  []chart
 	Rates        []rateRow
 	Stacks       []variantStacks
+	Flames       []variantFlames
 	Gates        []variantGates
 	Loads        []variantLoad
 	WarningList  []string
@@ -68,6 +69,7 @@ func newPage(v view) page {
 		p.Gates = append(p.Gates, variantGates{x, x.Verdict.Result != leak.Met || len(p.Gates) == 0})
 		p.Loads = append(p.Loads, newVariantLoad(x))
 	}
+	p.drawFlames()
 	p.Built, p.Modules, p.ModulesMore = modules(v)
 	p.Commands, p.Profiles = commands(v), v.pprofCommands()
 	return p
@@ -268,6 +270,28 @@ func (s stackItem) Grew() string {
 	return value(float64(s.From), s.Unit) + " → " + value(float64(s.To), s.Unit)
 }
 
+// variantFlames are the flame graphs of one variant.
+type variantFlames struct {
+	ID, Of string
+	Open   bool
+	Set    flameSet
+}
+
+// drawFlames shares the frames of the page among the variants, and opens those that leak.
+func (p *page) drawFlames() {
+	graphs := len(p.Variants) * len(flameMetrics) * len(flameViews)
+	for i, x := range p.Variants {
+		set := newFlameSet(x.flameSubject(), x.Name, flameFrames/graphs)
+		if len(set.Metrics) == 0 {
+			continue
+		}
+		p.Flames = append(p.Flames, variantFlames{fmt.Sprintf("flame%d", i+1), x.Name, x.Outcome() == leak.Leaking, set})
+	}
+	if len(p.Flames) > 0 && !slices.ContainsFunc(p.Flames, func(f variantFlames) bool { return f.Open }) {
+		p.Flames[0].Open = true
+	}
+}
+
 // variantGates are all gates of one variant.
 type variantGates struct {
 	variant
@@ -392,6 +416,18 @@ func (p page) VersionFacts() []fact {
 		machine += ", " + value(float64(m.MemoryBytes), "bytes")
 	}
 	return slices.DeleteFunc(append(list, fact{"Machine", machine}, fact{"Kernel", m.Kernel}), func(f fact) bool { return f.Value == "" })
+}
+
+// Figure is the number of the variant's card: the growth that the first check found.
+func (p page) Figure(x variant) *checkCell {
+	for _, row := range p.rankedRows() {
+		for _, c := range row.Cells {
+			if c.Variant == x.Name && c.Finding != nil {
+				return &c
+			}
+		}
+	}
+	return nil
 }
 
 // Outcome, Expect and the like are short for the template.
