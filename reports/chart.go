@@ -329,7 +329,7 @@ func (l line) interval(unit string) string {
 
 func (l *layout) marker(i int, line line, p leak.Point) marker {
 	x, y := l.at(p)
-	when := fmt.Sprintf("%s, after round %d (%s)", line.Variant, p.Round, count(p.Operations, "operation"))
+	when := fmt.Sprintf("%s, %s", line.Variant, count(p.Operations, "operation"))
 	switch {
 	case p.Idle:
 		when = line.Variant + ", after the idle wait"

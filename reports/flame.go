@@ -15,12 +15,12 @@ import (
 // 10,000 stacks a variant stays small; what is left out is said where it would have stood.
 const (
 	flameLeast  = 0.001 // of the whole width
-	flameReach  = 0.01  // a row without a frame this wide is not drawn, nor what is below it
-	flameFrames = 2500  // of one page
+	flameReach  = 0.02  // a row without a frame this wide is not drawn, nor what is below it
+	flameFrames = 2000  // of one page
 	flameDepth  = 64
 	flameLabel  = 0.02 // narrower frames have no room for a name
 	flameRow    = 19   // units
-	flameTable  = 25   // functions of the table
+	flameTable  = 15   // functions of the table
 )
 
 // stackChange is what stood on one stack at the baseline and after the last round.
@@ -416,17 +416,18 @@ type flameView struct {
 
 type functionRow struct{ Func, Own, Total string }
 
-// flameViews are the stacks that each view shows.
+// flameViews are the stacks that each view shows, and its part of the frames of a metric.
 var flameViews = []struct {
 	Name string
+	Part int // of 10
 	Keep func(stackChange) bool
 }{
-	{"All changes", func(stackChange) bool { return true }},
-	{"New", func(c stackChange) bool { return c.From == 0 && c.To != 0 }},
-	{"Vanished", func(c stackChange) bool { return c.From != 0 && c.To == 0 }},
+	{"All changes", 6, func(stackChange) bool { return true }},
+	{"New", 2, func(c stackChange) bool { return c.From == 0 && c.To != 0 }},
+	{"Vanished", 2, func(c stackChange) bool { return c.From != 0 && c.To == 0 }},
 }
 
-// newFlameSet draws every metric of the subject with at most most frames a graph.
+// newFlameSet draws every metric of the subject, each with about most frames.
 func newFlameSet(s flameSubject, of string, most int) flameSet {
 	var set flameSet
 	var totals []string
@@ -439,7 +440,7 @@ func newFlameSet(s flameSubject, of string, most int) flameSet {
 		for _, v := range flameViews {
 			kept := slices.DeleteFunc(slices.Clone(list), func(c stackChange) bool { return !v.Keep(c) })
 			title := fmt.Sprintf("%s of %s, %s", m.Name, of, strings.ToLower(v.Name))
-			fm.Views = append(fm.Views, flameView{v.Name, newFlame(title, m.Unit, kept, s.Fingerprint, most)})
+			fm.Views = append(fm.Views, flameView{v.Name, newFlame(title, m.Unit, kept, s.Fingerprint, most*v.Part/10)})
 		}
 		rows, more := head(functions(list), flameTable)
 		for _, f := range rows {

@@ -31,8 +31,8 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"count": count, "more": and, "modules": newModuleTable, "expected": expected, "join": strings.Join, "tone": keyTone,
 }).Funcs(assets).Parse(pageSource))
 
-// html is one page that opens anywhere: no script, no request, nothing that a content policy would
-// refuse but the style sheet, without which it still reads.
+// html is one page that opens anywhere: no request, and nothing that matters needs the script or, in a
+// viewer whose policy refuses both, the style sheet.
 func html(b *bytes.Buffer, v view) error {
 	return pageTemplate.Execute(b, newPage(v))
 }
@@ -256,7 +256,9 @@ func newVariantStacks(x variant) variantStacks {
 
 func newStackList(title, noun, unit string, stacks []leak.StackGrowth, open bool) stackList {
 	l := stackList{Title: title, Unit: unit, Noun: noun}
-	stacks, l.More = head(stacks, htmlStacks)
+	found := len(stacks)
+	stacks, _ = head(slices.DeleteFunc(stacks, func(g leak.StackGrowth) bool { return !g.Fingerprint && flat(g, unit) }), htmlStacks)
+	l.More = found - len(stacks)
 	for i, g := range stacks {
 		item := stackItem{StackGrowth: g, Unit: unit, Open: open && i == 0}
 		item.Frames, item.More = head(g.Stack.Frames, htmlFrames)
@@ -264,6 +266,10 @@ func newStackList(title, noun, unit string, stacks []leak.StackGrowth, open bool
 	}
 	return l
 }
+
+// flat is whether the stack's growth rounds to nothing: more at the end than at the baseline, but not
+// the more the longer it ran.
+func flat(g leak.StackGrowth, unit string) bool { return rate(g.PerOperation, unit) == rate(0, unit) }
 
 // Grew is "2 → 142".
 func (s stackItem) Grew() string {
@@ -277,11 +283,20 @@ type variantFlames struct {
 	Set    flameSet
 }
 
-// drawFlames shares the frames of the page among the variants, and opens those that leak.
+// drawFlames shares the frames of the page among the variants, more to those that leak, and opens these.
 func (p *page) drawFlames() {
-	graphs := len(p.Variants) * len(flameMetrics) * len(flameViews)
+	share := func(x variant) int {
+		if x.Outcome() == leak.Leaking {
+			return 3
+		}
+		return 1
+	}
+	shares := 0
+	for _, x := range p.Variants {
+		shares += share(x)
+	}
 	for i, x := range p.Variants {
-		set := newFlameSet(x.flameSubject(), x.Name, flameFrames/graphs)
+		set := newFlameSet(x.flameSubject(), x.Name, flameFrames*share(x)/shares/len(flameMetrics))
 		if len(set.Metrics) == 0 {
 			continue
 		}
