@@ -44,8 +44,16 @@ func (c *Hung) Check(of leak.Evidence) leak.Finding {
 		return undecided(f, errors.New("no round was measured"))
 	}
 	timedOut, blocked := 0, 0.0
-	re := regexp.MustCompile(c.Match)
-	before := c.standing(shots[0].Sample(c.Probe), func(s *leak.Sample) []leak.Group { return s.Groups["dump"] }, e.Variant.Stacks, re)
+	matches := (&Stack{Match: c.Match}).matchOne()
+	count := func(groups []leak.Group) (sum float64) {
+		for _, g := range groups {
+			if matches(e.Variant.Stacks[g.Stack]) {
+				sum += float64(g.Count)
+			}
+		}
+		return sum
+	}
+	before := count(groups(&shots[0], c.Probe, "dump"))
 	for _, shot := range shots[1:] {
 		inRound := 0
 		for _, t := range shot.Load {
@@ -57,7 +65,7 @@ func (c *Hung) Check(of leak.Evidence) leak.Finding {
 			if sample == nil || !sample.BlockedRead {
 				return undecided(f, fmt.Errorf("%s: operations did not return, and no second dump of %s was taken", roundName(shot.Round), c.Probe))
 			}
-			blocked = c.standing(sample, func(s *leak.Sample) []leak.Group { return s.Blocked }, e.Variant.Stacks, re) - before
+			blocked = count(sample.Blocked) - before
 		}
 		hung := min(float64(timedOut), max(blocked, 0))
 		f.Points = append(f.Points, leak.Point{Round: shot.Round, Operations: shot.Operations, Value: hung})
@@ -84,18 +92,4 @@ func (c *Hung) Check(of leak.Evidence) leak.Finding {
 		f.Summary = fmt.Sprintf("all %d operations returned in time", shots[len(shots)-1].Operations)
 	}
 	return f
-}
-
-// standing counts the goroutines of the groups whose stack matches.
-func (c *Hung) standing(sample *leak.Sample, groups func(*leak.Sample) []leak.Group, stacks map[string]leak.Stack, re *regexp.Regexp) float64 {
-	if sample == nil {
-		return 0
-	}
-	sum := 0.0
-	for _, g := range groups(sample) {
-		if (&Stack{}).classify(re, stacks[g.Stack]).matches {
-			sum += float64(g.Count)
-		}
-	}
-	return sum
 }

@@ -138,8 +138,8 @@ func because(f *leak.Failure, interrupted bool) string {
 // badLoad tells why the load was not the one that the scenario describes, "" where it was. What was
 // attempted and did not succeed has failed, whatever else the tally says. Each action is held to the
 // limit, so that one which always fails cannot hide behind a frequent one. The warm-up must land too, or
-// what it should have warmed up counts as growth. Operations that never returned have not failed where a
-// check bounds them: they are what it judges.
+// what it should have warmed up counts as growth. Where a check bounds operations that hang, those that
+// never returned are what it judges, and those that returned without their output have returned.
 func badLoad(warmup []leak.Tally, shots []leak.Snapshot, hungAreJudged bool) string {
 	type load struct {
 		attempted, failed int
@@ -161,7 +161,7 @@ func badLoad(warmup []leak.Tally, shots []leak.Snapshot, hungAreJudged bool) str
 			l.attempted += t.Attempted
 			failed := max(t.Failed, t.Attempted-t.Succeeded, 0)
 			if hungAreJudged {
-				failed = max(failed-t.TimedOut, 0)
+				failed = max(failed-t.TimedOut-t.Silent, 0)
 			}
 			l.failed += failed
 			for _, e := range t.Errors {

@@ -2,6 +2,7 @@ package leak
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -231,6 +232,16 @@ func ExitCode(interrupted, usage, failed bool, results ...Result) int {
 	default:
 		return ExitInconclusive
 	}
+}
+
+// WorstExit is the worst of the exit codes of several runs, in the same order.
+func WorstExit(codes ...int) int {
+	for _, code := range []int{ExitInterrupted, ExitUsage, ExitUnmeasured, ExitNotMet, ExitInconclusive} {
+		if slices.Contains(codes, code) {
+			return code
+		}
+	}
+	return ExitMet
 }
 
 // Worst is the worst of results: could not measure, then not as expected, undecided, as expected. No

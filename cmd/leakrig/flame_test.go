@@ -53,7 +53,7 @@ func TestFlameTotalsAreThoseOfPprof(t *testing.T) {
 	t.Cleanup(func() { close(park); kept = nil })
 	server := httptest.NewServer(http.DefaultServeMux)
 	defer server.Close()
-	target := leak.Target{URL: server.URL, Pprof: server.URL + "/debug/pprof", Transport: func() *http.Transport { return &http.Transport{} }}
+	target := leak.Target{URL: server.URL, Pprof: server.URL + "/debug/pprof", Transport: func() http.RoundTripper { return &http.Transport{} }}
 	dir := t.TempDir()
 
 	keepSmall()

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/leakrig/leakrig/cluster"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
+	"github.com/leakrig/leakrig/reports"
 	"github.com/leakrig/leakrig/runner"
 	"github.com/leakrig/leakrig/scenarios"
 	"github.com/leakrig/leakrig/subjects"
@@ -27,12 +29,16 @@ import (
 // which vanished ends the run in well under a minute.
 const checkEvery = 5 * time.Second
 
+// maxTimes bounds --times.
+const maxTimes = 1000
+
 // runFlags are the flags of `leakrig run`.
 type runFlags struct {
 	cluster   string
 	placement string
 	variants  []string
 	rounds    int
+	times     int
 	runsDir   string
 	source    string
 	format    string
@@ -62,6 +68,7 @@ standard output, progress to standard error.`,
 	c.Flags().StringVar(&f.cluster, "cluster", "auto", "provider: auto, "+strings.Join(kinds().Providers, ", "))
 	c.Flags().StringSliceVar(&f.variants, "variant", nil, "run only this variant (may be given several times)")
 	c.Flags().IntVar(&f.rounds, "rounds", 0, "measured rounds, instead of the scenario's")
+	c.Flags().IntVar(&f.times, "times", 1, "run it so often, and say how often it went as expected")
 	c.Flags().StringVar(&f.runsDir, "runs-dir", "runs", "folder for run directories")
 	c.Flags().StringVar(&f.source, "source", "", "checkout that holds subjects/ (default: looked for from here up)")
 	c.Flags().StringVar(&f.placement, "placement", "", "process or pod, instead of the scenario's")
@@ -103,6 +110,39 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 	if err := launcher.Check(variants); err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
+	once := func() (int, error) {
+		return f.once(c, src, s, variants, provider, launcher, progress, format)
+	}
+	if f.times == 1 {
+		return once()
+	}
+	return repeat(c.OutOrStdout(), f.times, once)
+}
+
+// repeat runs a scenario several times and tells how often it went as expected.
+func repeat(w io.Writer, times int, once func() (int, error)) (int, error) {
+	var codes []int
+	met := 0
+	for range times {
+		code, err := once()
+		if err != nil {
+			return 0, err
+		}
+		codes = append(codes, code)
+		if code == leak.ExitInterrupted {
+			break
+		}
+		if code == leak.ExitMet {
+			met++
+		}
+	}
+	low, high := checks.Share(met, len(codes))
+	_, err := fmt.Fprintf(w, "\n%d of %d runs as expected (95 %% interval of the share: %.0f to %.0f %%)\n", met, len(codes), 100*low, 100*high)
+	return leak.WorstExit(codes...), err
+}
+
+// once is one run: measured, judged, reported.
+func (f *runFlags) once(c *cobra.Command, src scenarios.Source, s *leak.Scenario, variants []leak.Variant, provider leak.Kind[leak.Provider], launcher *subjects.Launcher, progress *progress, format reports.Format) (int, error) {
 	dir, err := newRunDir(f.runsDir, s.Metadata.Name)
 	if err != nil {
 		return 0, err
@@ -122,6 +162,9 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 func (f *runFlags) apply(s *leak.Scenario) ([]leak.Variant, error) {
 	if f.rounds < 0 || f.rounds > scenarios.MaxRounds {
 		return nil, fmt.Errorf("--rounds must be between 1 and %d", scenarios.MaxRounds)
+	}
+	if f.times < 1 || f.times > maxTimes {
+		return nil, fmt.Errorf("--times must be between 1 and %d", maxTimes)
 	}
 	if f.rounds > 0 {
 		s.Spec.Rounds = f.rounds
