@@ -427,7 +427,7 @@ func (v *validator) reads(path string, r leak.Reader) {
 		}
 		taken = append(taken, p.Name)
 	}
-	if v.isReported(list) || len(taken) == 0 {
+	if v.isReported(list) || v.isDoubtful("spec.subject.components") || len(taken) == 0 {
 		return // which probes there are is in doubt, and was reported
 	}
 	metrics := v.metricsOf(leak.ProbeKind(probe))
