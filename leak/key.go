@@ -1,9 +1,6 @@
 package leak
 
-import (
-	"path"
-	"strings"
-)
+import "strings"
 
 // Key is the identity of a stack across binaries, where ID is that within one: wait state, functions and
 // creator under names that do not change with the compiler's version or its decisions, and no lines. Two
@@ -26,9 +23,10 @@ func (s Stack) Key() string {
 }
 
 // stable is the function's name without what the compiler makes up: numbers of closures ("run.func1.2"),
-// the function that a closure was inlined into ("main.run.newQueue.func1" for the closure in newQueue),
-// bodies of range-over-func loops ("run-range1"), method values ("Close-fm"), type arguments. A frame that
-// is nothing but the compiler's wrapper around a go or defer statement, or the runtime's first, is "".
+// the function that a closure was inlined into, whose package then stands in its name ("main.run.New.func1"
+// for the closure in queue.New, so a closure is named without its package), bodies of range-over-func
+// loops ("run-range1"), method values ("Close-fm"), type arguments. A frame that is nothing but the
+// compiler's wrapper around a go or defer statement, or the runtime's first, is "".
 func (f Frame) stable() string {
 	name := f.Func
 	if i, j := strings.IndexByte(name, '['), strings.LastIndexByte(name, ']'); i >= 0 && j > i {
@@ -59,10 +57,7 @@ func (f Frame) stable() string {
 	if last > 0 && strings.HasPrefix(parts[last-1], "(") {
 		last-- // a method's receiver
 	}
-	if last > 0 {
-		pkg = f.sourcePackage(pkg)
-	}
-	return pkg + "." + strings.Join(parts[last:], ".") + ".func"
+	return strings.Join(parts[last:], ".") + ".func"
 }
 
 // madeUp tells the parts of a name that the compiler appends: func1, 2, gowrap3.
@@ -77,24 +72,4 @@ func madeUp(part string) bool {
 		return true
 	}
 	return false
-}
-
-// sourcePackage is the package that the frame's file lies in, as far as the path tells: below GOROOT, in the
-// module cache, vendored or trimmed it does. otherwise is returned where it does not.
-func (f Frame) sourcePackage(otherwise string) string {
-	dir, rooted := path.Dir(f.File), false
-	for _, root := range []string{"/go/src/", "/pkg/mod/", "/vendor/"} {
-		if i := strings.LastIndex(dir, root); i >= 0 {
-			dir, rooted = dir[i+len(root):], true
-		}
-	}
-	if head, tail, versioned := strings.Cut(dir, "@"); versioned { // "k8s.io/apimachinery@v0.18.8/pkg/watch"
-		_, below, _ := strings.Cut(tail, "/")
-		return path.Join(head, below)
-	}
-	// A trimmed path of the main module is that of its package but for package main, which has none.
-	if rooted || dir != "." && !strings.HasPrefix(dir, "/") && otherwise != "main" {
-		return dir
-	}
-	return otherwise
 }

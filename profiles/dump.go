@@ -36,6 +36,18 @@ func (g *groups) add(s leak.Stack, count, bytes int64) *leak.Group {
 	return g.count[id]
 }
 
+// dropEmpty forgets the groups that nothing stands on.
+func (g *groups) dropEmpty() {
+	g.order = slices.DeleteFunc(g.order, func(id string) bool {
+		empty := g.count[id].Count == 0 && g.count[id].Bytes == 0
+		if empty {
+			delete(g.count, id)
+			delete(g.stacks, id)
+		}
+		return empty
+	})
+}
+
 // list returns the groups in the order in which they were first seen.
 func (g *groups) list() []leak.Group {
 	list := make([]leak.Group, 0, len(g.order))
@@ -45,11 +57,12 @@ func (g *groups) list() []leak.Group {
 	return list
 }
 
-// parseDump groups the goroutines of a text dump (runtime.Stack, debug=2), leaving out the goroutine
-// that wrote it. Bytes that hold no goroutine at all are an error.
+// parseDump groups the goroutines of a text dump (runtime.Stack, debug=2), leaving out the one that wrote
+// it, which comes first, and the one that net/http starts beside it to watch its connection. Bytes that
+// hold no goroutine at all are an error.
 func parseDump(data []byte) (*groups, error) {
 	g := newGroups()
-	seen := false
+	seen, server := false, ""
 	for block := range bytes.SplitSeq(data, []byte("\n\n")) {
 		lines := strings.Split(strings.Trim(string(block), "\n"), "\n")
 		head, ok := parseHeader(lines[0])
@@ -57,13 +70,21 @@ func parseDump(data []byte) (*groups, error) {
 			continue
 		}
 		seen = true
-		stack := parseFrames(lines[1:])
+		stack, creator := parseFrames(lines[1:])
 		stack.State = head.state
 		_, stack.Frames = unpark(stack.Frames)
-		if !servesProfile(stack) {
+		switch {
+		case servesProfile(stack):
+			server = strconv.FormatUint(head.id, 10)
+		case watchesConnection(stack) && server != "" && (creator == server || creator == ""):
+			server = "-" // one only, where a runtime before Go 1.21 does not tell whose it is
+		default:
 			group := g.add(stack, 1, 0)
 			group.IDs = append(group.IDs, head.id)
 			group.OldestMinutes = max(group.OldestMinutes, head.minutes)
+			if err := tooManyStacks(g); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for _, group := range g.count {
@@ -121,13 +142,12 @@ func parseHeader(line string) (h header, ok bool) {
 
 // parseFrames reads pairs of lines, "pkg.Func(args)" and "\tfile.go:12 +0x34", up to the creator: what
 // follows there are its own callers (GODEBUG=tracebackancestors). What it does not know ("...additional
-// frames elided...") it leaves out.
-func parseFrames(lines []string) leak.Stack {
-	var s leak.Stack
+// frames elided...") it leaves out. by is the number of the creating goroutine, "" where it is not told.
+func parseFrames(lines []string) (s leak.Stack, by string) {
 	for i := 0; i < len(lines); i++ {
 		name, isCreator := strings.CutPrefix(lines[i], "created by ")
 		if isCreator {
-			name, _, _ = strings.Cut(name, " in goroutine ")
+			name, by, _ = strings.Cut(name, " in goroutine ")
 		} else if name = withoutArguments(name); name == "" {
 			continue
 		}
@@ -142,7 +162,7 @@ func parseFrames(lines []string) leak.Stack {
 		}
 		s.Frames = append(s.Frames, frame)
 	}
-	return s
+	return s, by
 }
 
 // withoutArguments cuts the last parenthesised group: "main.(*T).M(0x1, {0x2, ...})" is
@@ -200,6 +220,17 @@ func normalName(name string) string {
 // one at work in runtime/pprof; one that runs inside pprof.Do, or hangs while it writes a profile, is the
 // subject's.
 func servesProfile(s leak.Stack) bool { return strings.HasPrefix(s.Top().Func, "runtime/pprof.") }
+
+// watchesConnection tells the goroutine that net/http starts for as long as a handler runs, to notice a
+// client that hangs up. There is one for the rig's own request, too.
+func watchesConnection(s leak.Stack) bool {
+	for _, f := range s.Frames {
+		if strings.HasPrefix(f.Func, "net/http.(*connReader).backgroundRead") || strings.HasPrefix(f.Func, "net/http.(*connReader).startBackgroundRead") {
+			return true
+		}
+	}
+	return s.Creator != nil && s.Creator.Func == "net/http.(*connReader).startBackgroundRead"
+}
 
 func clip(data []byte, n int) []byte {
 	if len(data) > n {
