@@ -165,10 +165,14 @@ func (v *validator) placement(path string, s leak.SubjectSpec) {
 
 // program checks that there is exactly one way to start the subject.
 func (v *validator) program(s leak.SubjectSpec) {
-	const build, command = "spec.subject.build", "spec.subject.command"
+	const build, command, address = "spec.subject.build", "spec.subject.command", "spec.subject.url"
 	switch {
 	case v.has(build) && v.has(command):
 		v.add(command, "keep one of them", "build and command exclude each other")
+	case v.has(address) && (v.has(build) || v.has(command)):
+		v.add(address, "keep one of them", "a program is either started or runs already")
+	case v.has(address):
+		v.address(address, s)
 	case v.has(build):
 		relative := strings.HasPrefix(s.Build, "./") || strings.HasPrefix(s.Build, "../")
 		if !relative && !folderPattern.MatchString(s.Build) {
@@ -180,6 +184,22 @@ func (v *validator) program(s leak.SubjectSpec) {
 		}
 	case !v.isReported(command) && !v.has("spec.subject.components"):
 		v.add(build, "give build: a folder with a main package, or command: [program, argument]", "is missing, and so is command")
+	}
+}
+
+// address checks where a program that runs already is read.
+func (v *validator) address(path string, s leak.SubjectSpec) {
+	u, err := url.Parse(s.URL)
+	switch {
+	case err != nil || !slices.Contains([]string{"http", "https", "unix"}, u.Scheme):
+		v.add(path, "as in https://127.0.0.1:6060/admin or unix:///run/app.sock", "%s is not an address", quote(s.URL))
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		v.add(path, "spec.subject.access names the files that prove who asks", "an address has no user, query or fragment here")
+	case (u.Scheme == "unix") != (u.Host == ""):
+		v.add(path, "as in https://127.0.0.1:6060/admin or unix:///run/app.sock", "%s has no host, or a socket has one", quote(s.URL))
+	}
+	if a := s.Access; (a.Cert == "") != (a.Key == "") {
+		v.add("spec.subject.access", "give cert and key", "a certificate without its key, or a key without its certificate")
 	}
 }
 

@@ -27,7 +27,8 @@ type Launcher struct {
 	binaries map[string]string
 }
 
-// hasProgram tells whether there is a program to start; else components of the cluster are all there is.
+// hasProgram tells whether there is a program to start; else it runs already, or components of the cluster
+// are all there is.
 func (l *Launcher) hasProgram() bool { return l.Spec.Build != "" || len(l.Spec.Command) > 0 }
 
 // Build compiles the variant, or looks its command up.
@@ -60,6 +61,10 @@ func (l *Launcher) Build(ctx context.Context, v leak.Variant) error {
 
 // Check tells, before anything is built, whether there is something to build or to start.
 func (l *Launcher) Check(variants []leak.Variant) error {
+	if l.Spec.URL != "" {
+		_, err := reach(l.Spec, l.Builder.ScenarioDir)
+		return err
+	}
 	if !l.hasProgram() {
 		return nil
 	}
@@ -90,10 +95,14 @@ func (l *Launcher) lookup() (string, error) {
 func (l *Launcher) Start(ctx context.Context, v leak.Variant, c leak.Cluster, log string) (leak.Subject, error) {
 	var program leak.Subject
 	var err error
-	if l.hasProgram() {
-		if program, err = l.start(ctx, v, c, log); err != nil {
-			return nil, err
-		}
+	switch {
+	case l.hasProgram():
+		program, err = l.start(ctx, v, c, log)
+	case l.Spec.URL != "":
+		program, err = reach(l.Spec, l.Builder.ScenarioDir)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if len(l.Spec.Components) == 0 {
 		return program, nil
