@@ -4,9 +4,10 @@ NAME    ?= watch-then-delete
 CLUSTER ?= auto
 VARIANT ?=
 ARGS    ?=
+REPEATS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help build scenario node-image doctor test quick lint clean
+.PHONY: help build scenario node-image doctor selfcheck nightly test quick lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +26,12 @@ doctor: build ## tell what this machine can do, what is missing, and what to typ
 
 test: ## all tests, those against real parts included (builds kube-apiserver at first)
 	internal/test.sh
+
+selfcheck: build ## leaks of known size and look-alikes on this machine: REPEATS=1
+	bin/leakrig selfcheck --repeats $(REPEATS)
+
+nightly: ## the self-check, each variant 100 times (some four hours)
+	$(MAKE) selfcheck REPEATS=100
 
 quick: ## unit tests only: under a minute
 	go test ./...

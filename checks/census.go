@@ -22,17 +22,21 @@ type census struct {
 	modules  []leak.Module
 	// states are the wait states that were seen.
 	states map[string]bool
-	// counts is keyed by the snapshots' addresses, idle included, then by stack.
+	// groups and counts are keyed by the snapshots' addresses, idle included, then by stack.
 	counts map[*leak.Snapshot]map[string]float64
+	groups map[*leak.Snapshot]map[string]leak.Group
+	// end is the last measurement: after idling, where there is one.
+	end *leak.Snapshot
 }
 
 // census counts the groups of probe: text dumps if every snapshot has one, else pprof profiles for
 // all, never a mixture. A snapshot without groups, or a group without its stack, is an error.
 func (e evidence) census(probe string) (*census, error) {
 	c := &census{
-		probe: probe, unit: "goroutines", stacks: e.Variant.Stacks, modules: e.Variant.Subject.Modules,
+		probe: probe, unit: "goroutines", stacks: e.Variant.Stacks, modules: e.Variant.Modules(probe),
 		shots:  wholeRounds(&e.Variant, e.Rounds),
 		counts: map[*leak.Snapshot]map[string]float64{},
+		groups: map[*leak.Snapshot]map[string]leak.Group{},
 		states: map[string]bool{},
 	}
 	all := make([]*leak.Snapshot, 0, len(c.shots)+1)
@@ -41,6 +45,9 @@ func (e evidence) census(probe string) (*census, error) {
 	}
 	if e.Variant.Idle != nil {
 		all = append(all, e.Variant.Idle)
+	}
+	if len(all) > 0 {
+		c.end = all[len(all)-1]
 	}
 	c.chooseSource(all)
 	for i, shot := range all {
@@ -56,7 +63,7 @@ func (e evidence) census(probe string) (*census, error) {
 }
 
 func (c *census) chooseSource(all []*leak.Snapshot) {
-	if c.probe == "heap" {
+	if leak.ProbeKind(c.probe) == "heap" {
 		c.source, c.unit = "heap", "bytes"
 		return
 	}
@@ -89,7 +96,7 @@ func (c *census) count(shot *leak.Snapshot) error {
 	if !ok || (len(list) == 0 && c.source != "heap") {
 		return fmt.Errorf("the sample of the probe %s has no stacks (%s)", c.probe, c.source)
 	}
-	counts := map[string]float64{}
+	counts, groups := map[string]float64{}, map[string]leak.Group{}
 	for _, g := range list {
 		stack, ok := c.stacks[g.Stack]
 		if !ok {
@@ -98,11 +105,12 @@ func (c *census) count(shot *leak.Snapshot) error {
 		c.states[stack.State] = true
 		n := c.amount(g)
 		counts[g.Stack] += n
+		groups[g.Stack] = g
 		if n < 0 || counts[g.Stack] > maxValue {
 			return fmt.Errorf("stack %s counts %v", g.Stack, n)
 		}
 	}
-	c.counts[shot] = counts
+	c.counts[shot], c.groups[shot] = counts, groups
 	return nil
 }
 
@@ -141,8 +149,24 @@ func (c *census) growing(keep func(id string) bool) []leak.StackGrowth {
 	for i := range list {
 		list[i].PerOperation = c.slope(list[i].ID)
 		list[i].Module = module(list[i].Stack, c.modules)
+		if c.source == "heap" {
+			list[i].Objects = c.groups[&c.shots[len(c.shots)-1]][list[i].ID].Count - c.groups[&c.shots[0]][list[i].ID].Count
+		}
+		list[i].Survived = len(c.survivors(list[i].ID))
+		list[i].OldestMinutes = c.groups[c.end][list[i].ID].OldestMinutes
 	}
 	return list
+}
+
+// survivors are the goroutines on a stack that were not there at the baseline, were seen after a round, and
+// are still there at the end: a leak is made of them, a pool or a queue that turns over is not.
+func (c *census) survivors(id string) leak.IDs {
+	fresh := c.groups[c.end][id].IDs.Without(c.groups[&c.shots[0]][id].IDs)
+	rest := fresh
+	for i := 1; i < len(c.shots) && len(rest) > 0; i++ {
+		rest = rest.Without(c.groups[&c.shots[i]][id].IDs)
+	}
+	return fresh.Without(rest)
 }
 
 // slope is the growth per operation of one stack, 0 where there were no operations.

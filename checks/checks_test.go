@@ -83,7 +83,7 @@ func TestGrowthGuards(t *testing.T) {
 		want    leak.Outcome
 		summary string
 	}{
-		{name: "a leak", values: leaky, want: leak.Leaking, summary: "goroutine.count +1.00 per operation, sustained (p = 2.5e-05); bound 0.01"},
+		{name: "a leak", values: leaky, want: leak.Leaking, summary: "goroutine.count +1.00 per operation, sustained (p = 5.5e-06); bound 0.01; exactly 1 per operation"},
 		{name: "no leak", values: flat, want: leak.Clean, summary: "goroutine.count 0 per operation, within 0.01"},
 		{name: "growth that stopped", values: []float64{0, 90, 90, 90, 90, 90, 90, 90}, want: leak.Clean, summary: "within 0.01"},
 		{name: "a leak that drains while idling", values: leaky, change: func(v *leak.VariantRecord) { setIdle(v, 3) },
@@ -95,7 +95,7 @@ func TestGrowthGuards(t *testing.T) {
 		{name: "a leak with a middle round that still fell", values: leaky, change: func(v *leak.VariantRecord) { unsettle(v, 3) }, want: leak.Leaking},
 		{name: "no leak, last round still fell", values: flat, change: func(v *leak.VariantRecord) { unsettle(v, 7) }, want: leak.Clean},
 		{name: "no leak, baseline still fell", values: flat, change: func(v *leak.VariantRecord) { unsettle(v, 0) }, want: leak.Inconclusive, summary: "the baseline was still falling"},
-		{name: "a perfect trend over too few rounds", values: leaky[:6], want: leak.Inconclusive, summary: "p = 0.0014, needed 0.00025); --rounds 6"},
+		{name: "a perfect trend over too few rounds", values: leaky[:6], want: leak.Inconclusive, summary: "p = 0.0004, needed 0.00025); --rounds 6"},
 		{name: "a flat line over too few rounds", values: flat[:5], want: leak.Inconclusive, summary: "a trend needs 5 rounds"},
 		{name: "no operations", values: flat, change: operationsAre(0, 0, 0, 0, 0, 0, 0, 0), want: leak.Inconclusive, summary: "no operations were attempted"},
 		{name: "no operations lately", values: flat, change: operationsAre(0, 20, 40, 60, 80, 80, 80, 80), want: leak.Inconclusive, summary: "in the last 3 rounds"},
@@ -135,7 +135,7 @@ func TestGrowthStoppedBy(t *testing.T) {
 		{"drawdown", []float64{10, 11, 12, 13, 14, 15, 16, 10.5, 18, 19, 20, 21, 22, 23, 24}, "it falls by 5.50 in between"},
 		{"saturation", []float64{0, 10, 20, 30, 40, 41, 42, 60}, "it is slowing down"},
 		{"last rounds", []float64{0, 10, 20, 30, 40, 50, 60, 60}, "it slowed down in the last 2 rounds"},
-		{"tail length", []float64{0, 1, 1, 2, 2, 2, 2, 2}, "it grew, rarely"},
+		{"lull", []float64{0, 1, 1, 2, 2, 2, 2, 2}, "it grew in steps up to 40 operations apart, and 80 without one"},
 	} {
 		c := &Growth{Probe: "goroutine", MaxPerOp: 0.01}
 		f := c.Check(evidenceOf(variantOf("v", tt.values...), len(tt.values)-1))
@@ -153,7 +153,7 @@ func operationsAre(n ...int) func(*leak.VariantRecord) {
 	}
 }
 
-// Every gate is listed whatever it decided. Only the length of the tail is not asked for where nothing
+// Every gate is listed whatever it decided. Only the lull is not asked for where nothing
 // grew.
 func TestGatesAreAlwaysListed(t *testing.T) {
 	names := func(f leak.Finding) string {
@@ -166,11 +166,11 @@ func TestGatesAreAlwaysListed(t *testing.T) {
 		}
 		return strings.Join(s, ", ")
 	}
-	want := "rounds, unsettled baseline, tail growth, tail net growth, upper limit, growth, lower limit, trend, drawdown, saturation, last rounds, left after idling, unsettled last round"
+	want := "rounds, unsettled baseline, tail growth, tail net growth, upper limit, growth, lower limit, left after idling, trend, drawdown, saturation, last rounds, unsettled last round"
 	if got := names(judgeValues(1, 5, 5, 5, 5, 5, 5, 5, 5)); got != want {
 		t.Errorf("clean: %s", got)
 	}
-	want = strings.Replace(want, "last rounds, ", "last rounds, tail length, ", 1)
+	want = strings.Replace(want, "last rounds, ", "last rounds, lull, ", 1)
 	if got := names(judgeValues(1, 0, 200, 400, 600, 800, 1000, 1200, 1400)); got != want {
 		t.Errorf("leaking: %s", got)
 	}
@@ -207,6 +207,8 @@ func TestStack(t *testing.T) {
 		{name: "nothing matches", check: perOp(`nosuch`, ""), values: leaky, want: leak.Clean, summary: "0 goroutines per operation, within 0.01 (no stack matches)"},
 		{name: "a stack that stays as it is", check: perOp(`conn\).serve`, ""), values: leaky, want: leak.Clean},
 		{name: "everything", check: perOp(`.`, ""), values: leaky, want: leak.Leaking},
+		{name: "callers that lead there", check: &Stack{Probe: "goroutine", Match: "receive", Callers: []string{"goexit"}, MaxPerOp: quantity(0.01)}, values: leaky, want: leak.Leaking},
+		{name: "callers that do not", check: &Stack{Probe: "goroutine", Match: "goexit", Callers: []string{"receive"}, MaxPerOp: quantity(0.01)}, values: leaky, want: leak.Clean, summary: "(no stack matches)"},
 		{name: "max, over", check: &Stack{Probe: "goroutine", Match: "receive", Max: quantity(5)}, values: leaky, want: leak.Leaking,
 			summary: "0 → 137 goroutines, blocked in chan send at watch.(*StreamWatcher).receive, over +5, and still 137 after idling"},
 		{name: "max, within", check: &Stack{Probe: "goroutine", Match: "receive", Max: quantity(5)}, values: []float64{0, 0, 3}, want: leak.Clean, summary: "0 → 3 goroutines"},
@@ -264,6 +266,35 @@ func profilesWithout(v *leak.VariantRecord, state bool) {
 	}
 }
 
+// Callers are matched from the outside in, each on a frame of its own, and the match stands innermost.
+func TestCallers(t *testing.T) {
+	var stack leak.Stack
+	for _, f := range []string{"NewRingGrowing", "newProcessListener", "AddHandler", "toRecord", "setPeers", "main"} {
+		stack.Frames = append(stack.Frames, leak.Frame{Func: "example.org/x." + f})
+	}
+	stack.Creator = &leak.Frame{Func: "example.org/x.creator"}
+	for _, tt := range []struct {
+		match   string
+		callers []string
+		want    bool
+	}{
+		{"NewRing", nil, true},
+		{"NewRing", []string{"setPeers", "toRecord", "AddHandler"}, true},
+		{"NewRing", []string{"toRecord", "setPeers"}, false}, // in the wrong order
+		{"toRecord", []string{"NewRing"}, false},
+		{"NewRing", []string{"NewRing"}, false}, // one frame is not two
+		{"Listener|NewRing", []string{"Listener"}, true},
+		{"NewRing", []string{"nosuch"}, false},
+		{"creator", nil, true},
+		{"creator", []string{"main"}, false}, // where it was called from is not known
+	} {
+		c := &Stack{Match: tt.match, Callers: tt.callers}
+		if got := c.matchOne()(stack); got != tt.want {
+			t.Errorf("%s after %v: %t", tt.match, tt.callers, got)
+		}
+	}
+}
+
 func TestStackGrowth(t *testing.T) {
 	f := stackCheck().Check(evidenceOf(variantOf("v", 3, 23, 43, 63, 83, 103, 123, 143), 7))
 	want := []leak.StackGrowth{{
@@ -277,6 +308,51 @@ func TestStackGrowth(t *testing.T) {
 	}
 	if f.PerOperation != 1 || f.Low != 1 || f.High != 1 || f.Bound != 0.01 || !f.BoundPerOperation || f.Unit != "goroutines" || f.Series != "" {
 		t.Errorf("%+v", f)
+	}
+}
+
+// Goroutines that a leak made stay the same ones; those of a backlog that turns over do not.
+func TestSurvivors(t *testing.T) {
+	number := func(v *leak.VariantRecord, first func(round int, idle bool) uint64) {
+		for i, shot := range append([]*leak.Snapshot{v.Idle}, pointers(v.Snapshots)...) {
+			for _, groups := range shot.Samples[0].Groups {
+				for j := range groups {
+					g := &groups[j]
+					g.IDs = nil
+					for k := range int(g.Count) {
+						g.IDs = append(g.IDs, uint64(j)<<32+first(shot.Round, i == 0)+uint64(k))
+					}
+				}
+			}
+		}
+	}
+	leaky := []float64{3, 23, 43, 63, 83, 103, 123, 143}
+	for _, tt := range []struct {
+		name     string
+		first    func(round int, idle bool) uint64
+		want     leak.Outcome
+		survived int
+		summary  string
+	}{
+		{"the same ones", func(int, bool) uint64 { return 1 }, leak.Leaking, 140, "140 after 140 operations"},
+		{"new ones each time", func(round int, idle bool) uint64 {
+			if idle {
+				round++
+			}
+			return uint64(round) * 1000
+		}, leak.Inconclusive, 0, "only 0 of the goroutines that appeared in the rounds are still there"},
+	} {
+		v := variantOf("v", leaky...)
+		number(&v, tt.first)
+		f := stackCheck().Check(evidenceOf(v, 7))
+		if f.Outcome != tt.want || f.Stacks[0].Survived != tt.survived || !strings.Contains(f.Summary, tt.summary) {
+			t.Errorf("%s: %v, %d survived: %s", tt.name, f.Outcome, f.Stacks[0].Survived, f.Summary)
+		}
+	}
+	// Where nobody has a number, or the dumps are cut off, nothing is asked.
+	f := stackCheck().Check(evidenceOf(leak.VariantRecord{Stacks: map[string]leak.Stack{receiveID: receive}}, 7))
+	if f.Outcome != leak.Inconclusive {
+		t.Errorf("no snapshot: %v", f)
 	}
 }
 
@@ -319,7 +395,7 @@ func TestValidate(t *testing.T) {
 		{"growth, all wrong", &Growth{MaxPerOp: -1}, []string{"probe", "maxPerOp"}},
 		{"stack", stackCheck(), nil},
 		{"stack, nothing", &Stack{}, []string{"probe", "match", "maxPerOp"}},
-		{"stack, all wrong", &Stack{Probe: "goroutine", Match: "(", Max: quantity(-1), MaxPerOp: &inf}, []string{"match", "maxPerOp", "max", "maxPerOp"}},
+		{"stack, all wrong", &Stack{Probe: "goroutine", Match: "(", Callers: []string{"f", "["}, Max: quantity(-1), MaxPerOp: &inf}, []string{"match", "callers", "maxPerOp", "max", "maxPerOp"}},
 	} {
 		var fields []string
 		if joined, ok := tt.check.Validate().(interface{ Unwrap() []error }); ok {

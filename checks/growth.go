@@ -35,7 +35,11 @@ func (c *Growth) Check(of leak.Evidence) leak.Finding {
 	}
 	f.Bound, f.BoundPerOperation = float64(c.MaxPerOp), true
 	s, err := e.metricSeries(c.Probe, c.Metric)
-	return e.judge(f, s, err)
+	f = e.judge(f, s, err)
+	if f.Outcome == leak.Leaking && f.Series == "heap.alloc" {
+		f.Summary += unexplained(e.explained())
+	}
+	return f
 }
 
 // The numbers of the gates.
@@ -46,7 +50,7 @@ const (
 	minSlowdown = 0.5     // tail against all points
 	minLast     = 2. / 3. // last rounds against all points
 	minKept     = 0.8     // after idling
-	ruleOfThree = 3       // a count with mean 3 is 0 in 5 % of cases
+	ruleOfThree = 3       // what comes once in a while on average does not come for three whiles in 5 % of cases
 )
 
 // judgeGrowth decides on a bound per operation, three-way. The question is whether the series grows
@@ -59,24 +63,29 @@ const (
 //   - the upper end of a 95 % interval is within the bound, of all points (it never grew) or of the
 //     tail (whatever grew has stopped: lazy initialisation, caches and pools that filled). So noise
 //     that hides a leak gives inconclusive and not clean;
-//   - where it did grow, in more than one step, the tail is long enough to tell: at the earlier rate
-//     at least three more would have been due. So a leak of one goroutine in 50 operations is not
-//     taken for a cache that filled because 60 operations went by without one.
+//   - where it did grow, in more than one step, it has been flat for long enough to tell: three times as
+//     many operations as ever lay between two steps. So a leak of one goroutine in 50 operations is not
+//     taken for a cache that filled because 60 operations went by without one, nor one of 1 MiB.
 //
 // Leaking, if it grows over the bound and goes on:
 //   - the slope of all points, the lower end of its 95 % interval, and the slope of the tail are over
 //     the bound;
 //   - the trend is sustained: Mann–Kendall p within this check's share of the false-alarm budget, and
-//     no fall larger than a quarter of the net growth;
+//     no fall larger than a quarter of the net growth. The measurement after idling is one more point of
+//     the test: what is still there when nothing runs any more confirms the trend, what is gone breaks it;
 //   - it does not saturate: the tail has half the slope of all points or more, the last quarter of the
 //     rounds (two or more) two thirds. So a pool that reached its cap one round ago is no leak;
 //   - four fifths of the growth are still there after idling, where that was measured. Growth that
 //     drains is not clean either: resident memory that the runtime gives back while idling would hide
 //     a leak;
+//   - goroutines whose numbers are known are the same ones: four fifths of the growth appeared in a round
+//     and are still there;
 //   - the last round had settled.
 //
 // Everything else is inconclusive, and so are fewer than five rounds with operations and a baseline
 // that had not settled. The summary names the gate that stood in the way and what to do.
+//
+// What decides is asked of all points; the size that is told is the slope after the onset.
 func judgeGrowth(f *leak.Finding, s series, alpha float64) {
 	all, ok := s.fit()
 	tail := s.tail(max(minTail, (len(s.points)+1)/2))
@@ -96,6 +105,12 @@ func judgeGrowth(f *leak.Finding, s series, alpha float64) {
 	f.Outcome = outcome
 	switch {
 	case outcome == leak.Leaking:
+		f.Onset = s.onset()
+		late := s.tail(len(s.points) - f.Onset)
+		if line, ok := late.fit(); ok {
+			f.PerOperation, f.Low, f.High = line.slope, line.low, line.high
+		}
+		f.Exactly = late.exactly()
 		f.Summary = leakingText(f, s)
 	case outcome == leak.Clean && all.slope > f.Bound:
 		// The growth that goes on is what decided, so it is the number that is shown.
@@ -115,7 +130,7 @@ func growthGates(f *leak.Finding, s, tail series, all, end fit, alpha float64) [
 	unit, bound := f.Unit, f.Bound
 	more := fmt.Sprintf("--rounds %d", moreRounds(len(s.points)-1, alpha))
 	gain, _ := s.net()
-	p := mannKendall(s.values())
+	p := s.trend()
 	fallen := maxDrawdown(s.values())
 	last := s.tail(max(2, (len(s.points)+2)/4) + 1)
 	upper := min(all.high, end.high)
@@ -145,8 +160,23 @@ func growthGates(f *leak.Finding, s, tail series, all, end fit, alpha float64) [
 			compare("lower limit", all.low, ">", bound, unit, "growth per operation that is certain: lower end of the 95 % interval over all points; leaking needs it"),
 			either, holds, fmt.Sprintf("only %s per operation is certain; %s", leak.FormatRate(all.low, unit), more),
 		},
+	}
+	if s.idle != nil {
+		kept := s.idle.Value - s.first().Value
+		gates = append(gates, gate{
+			compare("left after idling", kept, "≥", minKept*gain, unit, "growth that is still there after the load has stopped for a while, against four fifths of it; leaking needs it"),
+			either, holds, fmt.Sprintf("only %s of %s were left after idling, so it drains; raise settle.quiet", leak.FormatDelta(kept, unit), leak.FormatDelta(gain, unit)),
+		})
+	}
+	if s.survived != nil {
+		gates = append(gates, gate{
+			compare("survivors", *s.survived, "≥", minKept*gain, unit, "goroutines, by their numbers, that appeared in a round and were still there in the last measurement, against four fifths of the growth: a backlog that turns over has none; leaking needs it"),
+			either, holds, fmt.Sprintf("only %.0f of the goroutines that appeared in the rounds are still there: the others are new ones, so they come and go; raise settle.quiet", *s.survived),
+		})
+	}
+	gates = append(gates, []gate{
 		{
-			compare("trend", p, "≤", alpha, "", "exact one-sided Mann–Kendall p-value, against this check's share of the false-alarm budget; leaking needs it"),
+			compare("trend", p, "≤", alpha, "", "exact one-sided Mann–Kendall p-value over all measurements, the one after idling included, against this check's share of the false-alarm budget; leaking needs it"),
 			either, holds, fmt.Sprintf("the trend is not sustained enough (p = %.2g, needed %.2g); %s", p, alpha, more),
 		},
 		{
@@ -161,48 +191,19 @@ func growthGates(f *leak.Finding, s, tail series, all, end fit, alpha float64) [
 			compare("last rounds", last.rate(), "≥", minLast*all.slope, unit, "net growth per operation over the last quarter of the rounds against two thirds of the slope of all points: below, it may just have stopped; leaking needs it"),
 			either, holds, fmt.Sprintf("it slowed down in the last %d rounds; %s show whether it stops", len(last.points)-1, more),
 		},
-	}
-	if rate := earlier(s, len(tail.points)); s.rate() > bound && steps(s) > 1 {
-		due := rate * operations(tail)
+	}...)
+	if since, gap := lull(s.operations(), s.values()); s.rate() > bound && gap > 0 {
 		gates = append(gates, gate{
-			compare("tail length", due, "≥", ruleOfThree, unit, "what the earlier growth would have added over the tail: if less, that nothing came is no sign that it stopped; clean needs it"),
-			holds, either, "it grew, rarely, and the last rounds are too few to tell that it stopped; " + more,
-		})
-	}
-	if s.idle != nil {
-		kept := s.idle.Value - s.first().Value
-		gates = append(gates, gate{
-			compare("left after idling", kept, "≥", minKept*gain, unit, "growth that is still there after the load has stopped for a while, against four fifths of it; leaking needs it"),
-			either, holds, fmt.Sprintf("only %s of %s were left after idling, so it drains; raise settle.quiet", leak.FormatDelta(kept, unit), leak.FormatDelta(gain, unit)),
+			compare("lull", since, "≥", ruleOfThree*gap, "", "operations since the last large rise, against three times the most that lay between two: if fewer, that nothing came is no sign that it stopped; clean needs it"),
+			holds, either, fmt.Sprintf("it grew in steps up to %.0f operations apart, and %.0f without one are too few to tell that it stopped; %s", gap, since, more),
 		})
 	}
 	return append(gates, gate{settledGate("unsettled last round", s.last()), either, holds, unsettledFinal})
 }
 
-// earlier is the net growth per operation before the last n points.
-func earlier(s series, n int) float64 {
-	s.points = s.points[:max(len(s.points)-n+1, 1)]
-	return s.rate()
-}
-
-// steps counts the rounds in which the series rose.
-func steps(s series) int {
-	n := 0
-	for i := 1; i < len(s.points); i++ {
-		if s.points[i].Value > s.points[i-1].Value {
-			n++
-		}
-	}
-	return n
-}
-
-func operations(s series) float64 {
-	_, n := s.net()
-	return n
-}
-
 // moreRounds is how many rounds to ask for: enough that a perfect trend, p = 1/(rounds+1)!, is
-// significant, and twice as many where that was enough already.
+// significant even if the measurement after idling does not confirm it, and twice as many where that was
+// enough already.
 func moreRounds(rounds int, alpha float64) int {
 	need := minRounds
 	for need < maxExact && 1/math.Gamma(float64(need)+2) > alpha {
@@ -216,16 +217,22 @@ func moreRounds(rounds int, alpha float64) int {
 
 // leakingText is "+0.98 goroutines per operation, blocked in chan send at watch.(*StreamWatcher).receive
 // (137 after 140 operations; bound 0.01)" for stacks, and for metrics "heap.alloc +21.3 KiB per
-// operation, sustained (p = 2.5e-05); bound 4.0 KiB".
+// operation, sustained (p = 5.5e-06); bound 4.0 KiB".
 func leakingText(f *leak.Finding, s series) string {
 	note := ""
 	if s.idle == nil {
 		note = "; not measured again after idling"
+	}
+	if f.Onset > 0 {
+		note = fmt.Sprintf("; since round %d%s", f.Onset+1, note)
+	}
+	if f.Exactly != "" {
+		note = "; exactly " + f.Exactly + note
 	}
 	gain, n := s.net()
 	if f.Series == "" {
 		return fmt.Sprintf("%s%s (%s after %.0f operations; bound %s%s)",
 			headline(f), blockedAt(f), leak.FormatValue(gain, f.Unit), n, boundText(f), note)
 	}
-	return fmt.Sprintf("%s, sustained (p = %.2g); bound %s%s", headline(f), mannKendall(s.values()), boundText(f), note)
+	return fmt.Sprintf("%s, sustained (p = %.2g); bound %s%s", headline(f), s.trend(), boundText(f), note)
 }

@@ -10,14 +10,9 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-const (
-	// falseAlarmBudget is the probability that a run in which nothing grows is called leaking by chance.
-	// All trend tests of the run share it equally.
-	falseAlarmBudget = 1e-3
-	// maxFailed is the share of operations that may fail before a round is no longer the load that
-	// the scenario describes.
-	maxFailed = 0.01
-)
+// maxFailed is the share of operations that may fail before a round is no longer the load that the
+// scenario describes.
+const maxFailed = 0.01
 
 // Judge concludes from the record whether the scenario's expectations hold. It changes neither, and
 // the same record gives the same verdict.
@@ -41,18 +36,6 @@ func Judge(s *leak.Scenario, r *leak.Record) *leak.Verdict {
 	return v
 }
 
-// alpha shares the budget over the series that are tested for a trend, in all planned variants. It
-// counts what was planned and not what was measured, so that a lost series makes no other one easier.
-func alpha(s *leak.Scenario, variants int) float64 {
-	tests := 0
-	for _, b := range s.Spec.Checks {
-		if t, ok := b.Value.(leak.TrendTester); ok && t.TestsTrend() {
-			tests += variants
-		}
-	}
-	return falseAlarmBudget / float64(max(tests, 1))
-}
-
 type judge struct {
 	scenario *leak.Scenario
 	record   *leak.Record
@@ -71,18 +54,23 @@ func (j judge) variant(name string) leak.VariantVerdict {
 	if measured == nil {
 		return unmeasured(vv, "it was not run"+because(j.record.Failure, j.record.Interrupted))
 	}
-	e := leak.Evidence{Variant: *measured, Rounds: j.record.Plan.Rounds, Metrics: j.record.Metrics, Alpha: j.alpha}
+	planned := j.record.Plan.Rounds
+	if measured.Stopped != "" {
+		planned = min(planned, len(measured.Snapshots)-1) // more were not needed
+	}
+	e := leak.Evidence{Variant: *measured, Rounds: planned, Metrics: j.record.Metrics, Alpha: j.alpha}
 	for _, b := range j.scenario.Spec.Checks {
 		vv.Findings = append(vv.Findings, find(b, e, variant.Fingerprint))
 	}
 	fingerprint := j.fingerprint(variant.Fingerprint)
 	vv.Growing = growing(evidence{e}, "goroutine", fingerprint)
 	vv.HeapGrowing = growing(evidence{e}, "heap", fingerprint)
+	vv.HeapExplained = evidence{e}.explained()
 
-	if why := j.incomplete(measured); why != "" {
+	if why := j.incomplete(measured, planned); why != "" {
 		return unmeasured(vv, why)
 	}
-	if why := badLoad(measured.Warmup, wholeRounds(measured, e.Rounds)); why != "" {
+	if why := badLoad(measured.Warmup, wholeRounds(measured, e.Rounds), j.boundsHung()); why != "" {
 		return conclude(vv, leak.Inconclusive, leak.Undecided, why)
 	}
 	switch variant.Expect {
@@ -111,8 +99,7 @@ func find(b leak.Block[leak.Check], e leak.Evidence, fingerprint []string) leak.
 }
 
 // incomplete tells why not every planned round was measured, "" where all were.
-func (j judge) incomplete(v *leak.VariantRecord) string {
-	planned := j.record.Plan.Rounds
+func (j judge) incomplete(v *leak.VariantRecord, planned int) string {
 	have := len(wholeRounds(v, planned))
 	why := because(v.Failure, false)
 	switch {
@@ -131,6 +118,11 @@ func (j judge) incomplete(v *leak.VariantRecord) string {
 	return fmt.Sprintf("%d of %d planned rounds were measured", have-1, planned) + why
 }
 
+// boundsHung tells whether a check judges operations that never return.
+func (j judge) boundsHung() bool {
+	return slices.ContainsFunc(j.scenario.Spec.Checks, func(b leak.Block[leak.Check]) bool { _, ok := b.Value.(*Hung); return ok })
+}
+
 // because is the first line of a failure: the rest of it, a compiler's words say, is in the record.
 func because(f *leak.Failure, interrupted bool) string {
 	switch {
@@ -146,8 +138,9 @@ func because(f *leak.Failure, interrupted bool) string {
 // badLoad tells why the load was not the one that the scenario describes, "" where it was. What was
 // attempted and did not succeed has failed, whatever else the tally says. Each action is held to the
 // limit, so that one which always fails cannot hide behind a frequent one. The warm-up must land too, or
-// what it should have warmed up counts as growth.
-func badLoad(warmup []leak.Tally, shots []leak.Snapshot) string {
+// what it should have warmed up counts as growth. Where a check bounds operations that hang, those that
+// never returned are what it judges, and those that returned without their output have returned.
+func badLoad(warmup []leak.Tally, shots []leak.Snapshot, hungAreJudged bool) string {
 	type load struct {
 		attempted, failed int
 		errors            map[string]int
@@ -166,7 +159,11 @@ func badLoad(warmup []leak.Tally, shots []leak.Snapshot) string {
 				names = append(names, t.Action)
 			}
 			l.attempted += t.Attempted
-			l.failed += max(t.Failed, t.Attempted-t.Succeeded, 0)
+			failed := max(t.Failed, t.Attempted-t.Succeeded, 0)
+			if hungAreJudged {
+				failed = max(failed-t.TimedOut-t.Silent, 0)
+			}
+			l.failed += failed
 			for _, e := range t.Errors {
 				l.errors[e.Message] += e.Count
 			}
@@ -298,21 +295,27 @@ func (j judge) fingerprint(names []string) func(leak.Stack) bool {
 	}
 }
 
-// growing lists the stacks of a probe that grew, nil where they were not measured.
-func growing(e evidence, probe string, fingerprint func(leak.Stack) bool) []leak.StackGrowth {
-	c, err := e.census(probe)
-	if err != nil {
-		return nil
-	}
-	list := c.growing(func(string) bool { return true })
+// growing lists the stacks that grew in all probes of a kind, largest growth first; nil where they were
+// not measured.
+func growing(e evidence, kind string, fingerprint func(leak.Stack) bool) []leak.StackGrowth {
 	var grew []leak.StackGrowth
-	for _, g := range list {
-		if g.To > g.From {
-			g.Fingerprint = fingerprint(g.Stack)
-			grew = append(grew, g)
+	for _, probe := range e.Variant.Probes(kind) {
+		c, err := e.census(probe)
+		if err != nil {
+			continue
+		}
+		for _, g := range c.growing(func(string) bool { return true }) {
+			if g.To > g.From {
+				g.Fingerprint = fingerprint(g.Stack)
+				if probe != kind {
+					g.Probe = probe
+				}
+				grew = append(grew, g)
+			}
 		}
 	}
-	return grew
+	slices.SortStableFunc(grew, func(a, b leak.StackGrowth) int { return cmp.Compare(b.To-b.From, a.To-a.From) })
+	return grew[:min(len(grew), maxStacks)]
 }
 
 // sentence says in one sentence what was seen of every variant, what is not as expected first. It goes
@@ -349,8 +352,12 @@ func mostly(vv *leak.VariantVerdict, f *leak.Finding) string {
 	if len(grew) == 0 || strings.HasPrefix(f.Series, "process.") {
 		return ""
 	}
-	where := ", most of it " + grew[0].Stack.String()
-	if at := grew[0].Stack.Top().Position(); at != "" {
+	most := grew[0].Stack
+	if f.Series == "heap.objects" {
+		most = slices.MaxFunc(grew, func(a, b leak.StackGrowth) int { return cmp.Compare(a.Objects, b.Objects) }).Stack
+	}
+	where := ", most of it " + most.String()
+	if at := most.Top().Position(); at != "" {
 		where += " (" + at + ")"
 	}
 	return where

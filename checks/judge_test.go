@@ -59,7 +59,7 @@ func TestJudge(t *testing.T) {
 		{
 			name: "both as expected", leakyIs: leak.Met, fixedIs: leak.Met, leakyOut: leak.Leaking, fixedUp: leak.Clean,
 			sentence: "leaky leaks " + as + ", fixed is clean.",
-			reason:   "receive +1.00 goroutines per operation, blocked in chan send at watch.(*StreamWatcher).receive (140 after 140 operations; bound 0.01)",
+			reason:   "receive +1.00 goroutines per operation, blocked in chan send at watch.(*StreamWatcher).receive (140 after 140 operations; bound 0.01; exactly 1 per operation)",
 		},
 		{
 			name: "the fixed one leaks", fixed: leakyValues, leakyIs: leak.Met, fixedIs: leak.NotMet, leakyOut: leak.Leaking, fixedUp: leak.Leaking,

@@ -24,5 +24,11 @@ func Kinds() []leak.Kind[leak.Check] {
 				"`max` bounds what they gained in all, as delta does; `maxPerOp` bounds their growth per operation, as growth does.",
 			New: func() leak.Check { return &Stack{Probe: "goroutine"} },
 		},
+		{
+			Name: "hung",
+			Doc: "A bound on operations that never return. " +
+				"One that missed its deadline may have been slow: it is hung when goroutines of the subject stand where they stood, in a second dump ten seconds later.",
+			New: func() leak.Check { return &Hung{} },
+		},
 	}
 }

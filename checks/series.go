@@ -24,6 +24,9 @@ type series struct {
 	name, unit string
 	points     []leak.Point
 	idle       *leak.Point
+	// survived counts the goroutines that appeared in a round and are still there; nil where it is not
+	// known who they are.
+	survived *float64
 }
 
 // wholeRounds is the baseline and the rounds after it, without a gap, up to the planned number. What
@@ -160,13 +163,42 @@ func (s series) values() []float64 {
 	return y
 }
 
-// fit is the Theil–Sen line over the operations; it is false where there were none.
-func (s series) fit() (fit, bool) {
+// operations are those attempted up to each point.
+func (s series) operations() []float64 {
 	x := make([]float64, len(s.points))
 	for i, p := range s.points {
 		x[i] = float64(p.Operations)
 	}
-	return theilSen(x, s.values())
+	return x
+}
+
+// fit is the Theil–Sen line over the operations; it is false where there were none.
+func (s series) fit() (fit, bool) { return theilSen(s.operations(), s.values()) }
+
+// trend is the p-value of the hypothesis that the series does not rise. The measurement after idling
+// belongs to it.
+func (s series) trend() float64 {
+	y := s.values()
+	if s.idle != nil {
+		y = append(y, s.idle.Value)
+	}
+	return mannKendall(y)
+}
+
+// onset is the round after which the series began to grow.
+func (s series) onset() int { return onset(s.operations(), s.values()) }
+
+// exactly is "2 per operation" or "1 in 10 operations" where the series follows that to the unit; "" where
+// it does not, and for bytes, which come in the allocator's sizes.
+func (s series) exactly() string {
+	r, ok := exactRatio(s.operations(), s.values())
+	switch {
+	case !ok || s.unit == "bytes":
+		return ""
+	case r.operations == 1:
+		return fmt.Sprintf("%d per operation", r.count)
+	}
+	return fmt.Sprintf("%d in %d operations", r.count, r.operations)
 }
 
 // allPoints is what a finding shows: the rounds and, marked, the measurement after idling.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -12,6 +13,7 @@ import (
 type Stack struct {
 	Probe    string         `yaml:"probe,omitempty" doc:"the probe that reads the stacks"`
 	Match    string         `yaml:"match" doc:"Go regular expression; it must match the full name or the file:line of one frame, or the name of the creator"`
+	Callers  []string       `yaml:"callers,omitempty" doc:"further regular expressions, outermost first; each must match a frame, in this order, further out than the frame of match"`
 	State    string         `yaml:"state,omitempty" doc:"wait state, as a goroutine dump prints it (chan send)"`
 	Max      *leak.Quantity `yaml:"max,omitempty" doc:"the most they may gain over all rounds together; this or maxPerOp"`
 	MaxPerOp *leak.Quantity `yaml:"maxPerOp,omitempty" doc:"the most they may grow per operation; this or max"`
@@ -30,6 +32,11 @@ func (c *Stack) Validate() error {
 		errs = append(errs, &leak.FieldError{Field: "match", Problem: err.Error(), Hint: "brackets and stars in names are escaped: \\(\\*StreamWatcher\\)\\.receive"})
 	} else if c.Match == "" {
 		errs = append(errs, &leak.FieldError{Field: "match", Problem: "is missing", Hint: "part of a function's name will do"})
+	}
+	for _, caller := range c.Callers {
+		if _, err := regexp.Compile(caller); err != nil {
+			errs = append(errs, &leak.FieldError{Field: "callers", Problem: err.Error(), Hint: "part of a function's name will do"})
+		}
 	}
 	switch {
 	case c.Max == nil && c.MaxPerOp == nil:
@@ -65,6 +72,7 @@ func (c *Stack) Check(of leak.Evidence) leak.Finding {
 	m := c.matcher(census)
 	s := series{unit: census.unit}
 	err = e.read(&s, m.sum)
+	s.survived = m.survived()
 	f.Stacks = census.growing(func(id string) bool { return m.stacks[id].matches })
 	f = e.judge(f, s, err)
 	switch {
@@ -79,14 +87,46 @@ func (c *Stack) Check(of leak.Evidence) leak.Finding {
 // match is how a stack stands to a Stack check.
 type match struct{ frames, creator, matches bool }
 
-// classify matches the parts of a stack. State has to be equal, if one is asked for.
-func (c *Stack) classify(re *regexp.Regexp, s leak.Stack) match {
-	m := match{creator: s.Creator != nil && re.MatchString(s.Creator.Func)}
-	for _, f := range s.Frames {
-		m.frames = m.frames || re.MatchString(f.Func) || re.MatchString(f.Position())
+// pattern is a Stack check with its regular expressions compiled.
+type pattern struct {
+	match *regexp.Regexp
+	// path is match with its callers before it, outermost first.
+	path  []*regexp.Regexp
+	state string
+}
+
+func (c *Stack) compile() pattern {
+	p := pattern{match: regexp.MustCompile(c.Match), state: c.State}
+	for _, caller := range c.Callers {
+		p.path = append(p.path, regexp.MustCompile(caller))
 	}
-	m.matches = (m.frames || m.creator) && (c.State == "" || c.State == s.State)
+	p.path = append(p.path, p.match)
+	return p
+}
+
+// classify matches the parts of a stack. State has to be equal, if one is asked for. A creator has no
+// callers that could be matched.
+func (p pattern) classify(s leak.Stack) match {
+	m := match{
+		frames:  p.leads(s.Frames),
+		creator: len(p.path) == 1 && s.Creator != nil && p.match.MatchString(s.Creator.Func),
+	}
+	m.matches = (m.frames || m.creator) && (p.state == "" || p.state == s.State)
 	return m
+}
+
+// leads tells whether the path leads down the frames, which are innermost first. Taking the outermost
+// frame that fits each step leaves most for the next.
+func (p pattern) leads(frames []leak.Frame) bool {
+	step := 0
+	for _, f := range slices.Backward(frames) {
+		if re := p.path[step]; re.MatchString(f.Func) || re.MatchString(f.Position()) {
+			if step++; step == len(p.path) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // matcher is a Stack check over a census, every stack matched once.
@@ -98,10 +138,10 @@ type matcher struct {
 }
 
 func (c *Stack) matcher(census *census) matcher {
-	re := regexp.MustCompile(c.Match)
+	p := c.compile()
 	m := matcher{census: census, stacks: map[string]match{}, stateless: c.State != "" && !census.states[c.State]}
 	for id, s := range census.stacks {
-		m.stacks[id] = c.classify(re, s)
+		m.stacks[id] = p.classify(s)
 	}
 	return m
 }
@@ -131,8 +171,29 @@ func (m matcher) sum(shot *leak.Snapshot) (float64, error) {
 	return sum, nil
 }
 
+// survived counts the survivors on the stacks that match, nil where some snapshot has no numbers.
+func (m matcher) survived() *float64 {
+	if len(m.shots) == 0 {
+		return nil
+	}
+	n := 0.0
+	for _, groups := range m.census.groups {
+		for id, g := range groups {
+			if m.stacks[id].matches && g.Count > 0 && len(g.IDs) == 0 {
+				return nil
+			}
+		}
+	}
+	for id := range m.stacks {
+		if m.stacks[id].matches {
+			n += float64(len(m.survivors(id)))
+		}
+	}
+	return &n
+}
+
 // matchOne returns the check as a predicate on stacks.
 func (c *Stack) matchOne() func(leak.Stack) bool {
-	re := regexp.MustCompile(c.Match)
-	return func(s leak.Stack) bool { return c.classify(re, s).matches }
+	p := c.compile()
+	return func(s leak.Stack) bool { return p.classify(s).matches }
 }

@@ -150,6 +150,12 @@ func conform(t *testing.T, p leak.Provider) {
 		if runner, ok := c.(leak.PodRunner); ok {
 			runPods(t, runner)
 		}
+		switch c := c.(type) {
+		case *kindCluster:
+			observeKind(t, c)
+		case leak.Observer:
+			observeComponents(t, c, []string{leak.KubeAPIServer}, nil)
+		}
 		if saver, ok := c.(leak.LogSaver); ok {
 			if err := saver.SaveLogs(ctx); err != nil {
 				t.Error(err)

@@ -48,8 +48,10 @@ func (e *Embedded) Preflight(_ context.Context, o leak.BootOptions) error {
 		return usage("use --cluster kind", "%d nodes: the embedded control plane has none", o.Spec.Nodes)
 	case o.Pods:
 		return usage("use --cluster kind, or --placement process", "a subject as a pod: the embedded control plane has no nodes")
+	case len(o.Node) > 0:
+		return usage("use --cluster kind", "commands of the node at other versions: the embedded control plane has no nodes")
 	}
-	return nil
+	return observable(o, leak.KubeAPIServer)
 }
 
 // Boot starts etcd and kube-apiserver on loopback ports.

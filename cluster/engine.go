@@ -38,9 +38,15 @@ func detectEngine(ctx context.Context) (engine, error) {
 		"start docker or podman, or use --cluster embedded; leakrig doctor tells more")
 }
 
-// run runs one command of the engine and returns what it printed. It ends when ctx does, whether the
-// daemon answers or not.
+// run runs one command of the engine and returns what it printed, without blanks around it.
 func (e engine) run(ctx context.Context, args ...string) (string, error) {
+	out, err := e.output(ctx, args...)
+	return strings.TrimSpace(string(out)), err
+}
+
+// output runs one command of the engine and returns what it printed. It ends when ctx does, whether the
+// daemon answers or not.
+func (e engine) output(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, string(e), args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -48,9 +54,9 @@ func (e engine) run(ctx context.Context, args ...string) (string, error) {
 	if err := cmd.Run(); err != nil {
 		// What the runtime itself says of a failed exec is on standard output.
 		said, _, _ := strings.Cut(cmp.Or(strings.TrimSpace(stderr.String()), strings.TrimSpace(stdout.String())), "\n")
-		return "", fmt.Errorf("%s %s: %w %s", e, args[0], err, said)
+		return nil, fmt.Errorf("%s %s: %w %s", e, args[0], err, said)
 	}
-	return strings.TrimSpace(stdout.String()), nil
+	return stdout.Bytes(), nil
 }
 
 // clusterLabel is on every container that kind makes.

@@ -31,6 +31,12 @@ func (x *Existing) Preflight(_ context.Context, o leak.BootOptions) error {
 	if o.Pods {
 		return usage("use --placement process", "a subject as a pod: its image could not be loaded into the nodes of an existing cluster")
 	}
+	if len(o.Node) > 0 {
+		return usage("use --cluster kind", "commands of the node at other versions: an existing cluster is taken as it is")
+	}
+	if err := observable(o, leak.KubeAPIServer, leak.Kubelet); err != nil {
+		return err
+	}
 	_, err := x.load()
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/tools/portforward"
@@ -17,23 +18,23 @@ import (
 // forwardTimeout bounds the opening of a port-forward.
 const forwardTimeout = 20 * time.Second
 
-// forward opens a port on loopback that leads to the pod's through the API server, until ctx ends, and
+// forward opens a port on loopback that leads to a pod's through the API server, until ctx ends, and
 // returns its address. A connection that is closed on this side is closed in the pod, too: a proxy
 // would keep its own, and each is a goroutine of the subject's.
-func (p *pod) forward(ctx context.Context) (string, error) {
-	roundTripper, upgrader, err := spdy.RoundTripperFor(p.config)
+func (c *connection) forward(ctx context.Context, tasks *sync.WaitGroup, namespace, pod string, port int32) (string, error) {
+	roundTripper, upgrader, err := spdy.RoundTripperFor(c.config)
 	if err != nil {
 		return "", fmt.Errorf("port-forward: %w", err)
 	}
-	url := p.client.CoreV1().RESTClient().Post().Resource("pods").Namespace(p.namespace).Name(p.name).SubResource("portforward").URL()
+	url := c.client.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
 	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: roundTripper}, http.MethodPost, url)
 	isReady := make(chan struct{})
-	forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{"0:" + strconv.Itoa(int(p.port))}, ctx.Done(), isReady, io.Discard, io.Discard)
+	forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{"0:" + strconv.Itoa(int(port))}, ctx.Done(), isReady, io.Discard, io.Discard)
 	if err != nil {
 		return "", fmt.Errorf("port-forward: %w", err)
 	}
 	failed := make(chan error, 1)
-	p.tasks.Go(func() { failed <- forwarder.ForwardPorts() })
+	tasks.Go(func() { failed <- forwarder.ForwardPorts() })
 	opening, cancel := context.WithTimeoutCause(ctx, forwardTimeout, fmt.Errorf("not open after %s", forwardTimeout))
 	defer cancel()
 	select {

@@ -23,16 +23,16 @@ const imageRepository = "leakrig.local/subject/"
 
 // subjectImage makes an image of one static binary, without a Dockerfile or an engine. The same binary
 // gives the same digest, which is the tag.
-func subjectImage(program string) (ref string, image v1.Image, err error) {
+func subjectImage(program string, aliases []string) (ref string, image v1.Image, err error) {
 	// It goes no further than the node, and is faster copied than compressed.
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return binaryTar(program) }, tarball.WithCompressionLevel(gzip.NoCompression))
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return binaryTar(program, aliases) }, tarball.WithCompressionLevel(gzip.NoCompression))
 	if err != nil {
 		return "", nil, err
 	}
 	if image, err = mutate.AppendLayers(empty.Image, layer); err != nil {
 		return "", nil, err
 	}
-	image, err = mutate.Config(image, v1.Config{Entrypoint: []string{"/subject"}, User: "65532:65532"})
+	image, err = mutate.Config(image, v1.Config{Entrypoint: []string{"/subject"}, User: "65532:65532", Env: []string{"PATH=/bin"}})
 	if err != nil {
 		return "", nil, err
 	}
@@ -40,8 +40,8 @@ func subjectImage(program string) (ref string, image v1.Image, err error) {
 	return imageRepository + filepath.Base(program) + ":" + digest.Hex[:16], image, err
 }
 
-// binaryTar is a layer with the binary as /subject, without its time.
-func binaryTar(program string) (io.ReadCloser, error) {
+// binaryTar is a layer with the binary as /subject, and links to it in /bin, without times.
+func binaryTar(program string, aliases []string) (io.ReadCloser, error) {
 	data, err := os.ReadFile(program)
 	if err != nil {
 		return nil, err
@@ -54,12 +54,17 @@ func binaryTar(program string) (io.ReadCloser, error) {
 	if _, err := w.Write(data); err != nil {
 		return nil, err
 	}
+	for _, name := range aliases {
+		if err := w.WriteHeader(&tar.Header{Name: "bin/" + name, Linkname: "/subject", Mode: 0o777, Typeflag: tar.TypeSymlink}); err != nil {
+			return nil, err
+		}
+	}
 	return io.NopCloser(&b), w.Close()
 }
 
 // loadImage puts the image of a subject into every node.
-func (c *kindCluster) loadImage(ctx context.Context, program string) (string, error) {
-	ref, image, err := subjectImage(program)
+func (c *kindCluster) loadImage(ctx context.Context, program string, aliases []string) (string, error) {
+	ref, image, err := subjectImage(program, aliases)
 	if err != nil {
 		return "", fmt.Errorf("image of %s: %w", filepath.Base(program), err)
 	}

@@ -60,6 +60,11 @@ func (k *Kind) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, erro
 	if err != nil {
 		return nil, err
 	}
+	if len(o.Node) > 0 {
+		if image, err = k.overlay(ctx, e, image, o); err != nil {
+			return nil, err
+		}
+	}
 	start := time.Now()
 	c := &kindCluster{engine: e, name: "leakrig-" + o.Run, image: image, logs: o.Logs, progress: o.Progress, keep: k.Keep, kubeconfigFile: filepath.Join(o.Scratch, "admin.kubeconfig")}
 	if k.Keep || k.Reuse && c.adopt(ctx, k, o.Spec.Nodes) {
@@ -80,14 +85,25 @@ func (k *Kind) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, erro
 	return c, nil
 }
 
-// Preflight looks for an engine that answers and for a node image.
+// Preflight looks for an engine that answers and for a node image, and makes the one that the pins ask
+// for.
 func (k *Kind) Preflight(ctx context.Context, o leak.BootOptions) error {
 	e, err := detectEngine(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = k.image(ctx, e, o)
+	image, err := k.image(ctx, e, o)
+	if err == nil && len(o.Node) > 0 {
+		_, err = k.overlay(ctx, e, image, o)
+	}
 	return err
+}
+
+// overlay lays the commands that the pins name over a node image.
+func (k *Kind) overlay(ctx context.Context, e engine, image nodeImage, o leak.BootOptions) (nodeImage, error) {
+	var err error
+	image.ref, err = nodeimage.Overlay(ctx, nodeimage.Options{Engine: string(e), Cache: k.Cache, Progress: o.Progress}, image.ref, o.Node)
+	return image, err
 }
 
 // image chooses the node image: leakrig's own where the engine has it, else kind's, pulled.
@@ -185,6 +201,10 @@ func (c *kindCluster) config4(spec leak.ClusterSpec) *v1alpha4.Cluster {
 		Networking: v1alpha4.Networking{
 			IPFamily: v1alpha4.IPv4Family, DisableDefaultCNI: c.image.own, APIServerAddress: "127.0.0.1",
 		},
+	}
+	if !c.image.own {
+		// leakrig's own image has it; kind's is to have it too, for profiles of containerd.
+		config.ContainerdConfigPatches = []string{"[debug]\n  address = \"/run/containerd/debug.sock\"\n"}
 	}
 	if c.image.own {
 		config.KubeadmConfigPatches = nodeimage.KubeadmPatches()

@@ -38,7 +38,7 @@ const (
 // that the scenario asks for and no others. Its operations and pprof are reached by a port-forward
 // through the API server.
 func (c *kindCluster) RunPod(ctx context.Context, l leak.Launch) (leak.Subject, error) {
-	image, err := c.loadImage(ctx, l.Program)
+	image, err := c.loadImage(ctx, l.Program, l.Aliases)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +233,7 @@ func (p *pod) start(ctx context.Context, c *kindCluster) error {
 // reach opens a port-forward and keeps it if the subject answers that it is ready.
 func (p *pod) reach(ctx context.Context) error {
 	forwarding, stop := context.WithCancel(context.WithoutCancel(ctx))
-	address, err := p.forward(forwarding)
+	address, err := p.forward(forwarding, &p.tasks, p.namespace, p.name, p.port)
 	if err != nil {
 		stop()
 		return err

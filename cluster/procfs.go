@@ -27,6 +27,11 @@ func (c *kindCluster) proc(ctx context.Context, node, namespace, pod string) (fs
 	if err != nil || pid <= 0 {
 		return nil, fmt.Errorf("find the subject's process: crictl names the pid %q of pod %s", out, pod)
 	}
+	return c.procOf(ctx, node, pid)
+}
+
+// procOf is the folder of a process below /proc of a node.
+func (c *kindCluster) procOf(ctx context.Context, node string, pid int) (fs.FS, error) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	if here, err := c.procHere(ctx, node, dir); err == nil {
 		return here, nil
@@ -80,20 +85,19 @@ var (
 	_ fs.ReadDirFS  = (*procFS)(nil)
 )
 
-func (p *procFS) exec(name string, command ...string) (string, error) {
+func (p *procFS) exec(name string, command ...string) ([]byte, error) {
 	if !fs.ValidPath(name) {
-		return "", &fs.PathError{Op: "read", Path: name, Err: fs.ErrInvalid}
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrInvalid}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	args := append([]string{"exec", p.node}, command...)
-	return p.engine.run(ctx, append(args, path.Join(p.dir, name))...)
+	return p.engine.output(ctx, append(args, path.Join(p.dir, name))...)
 }
 
 // ReadFile reads a file.
 func (p *procFS) ReadFile(name string) ([]byte, error) {
-	out, err := p.exec(name, "cat")
-	return []byte(out), err
+	return p.exec(name, "cat")
 }
 
 // ReadDir lists a folder; the entries have names and nothing else.
@@ -103,7 +107,7 @@ func (p *procFS) ReadDir(name string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	var entries []fs.DirEntry
-	for entry := range strings.FieldsSeq(out) {
+	for entry := range strings.FieldsSeq(string(out)) {
 		entries = append(entries, fs.FileInfoToDirEntry(procEntry{name: entry}))
 	}
 	return entries, nil

@@ -21,8 +21,10 @@ type Launch struct {
 	Pprof, Ready string
 	ReadyTimeout time.Duration
 	// Rules and Limits are those of the scenario, for a pod.
-	Rules  []PolicyRule
-	Limits map[string]string
+	Rules []PolicyRule
+	// Aliases are names in /bin of the pod under which the program is found as well.
+	Aliases []string
+	Limits  map[string]string
 	// Log is the file for its output, which exists.
 	Log string
 	// Info is kept for the record.

@@ -1,6 +1,9 @@
 package leak
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // RecordSchema is the version of the record's JSON form that this build writes. Readers accept it and
 // every older one.
@@ -142,6 +145,8 @@ type Sample struct {
 	// Groups are stacks with counts, by source: "dump" (text, with wait states and creators),
 	// "profile" (pprof), or "heap". Groups of different sources are never compared.
 	Groups map[string][]Group `json:"groups,omitempty"`
+	// Rate is how many bytes are allocated between two samples of a heap profile, as the profile states.
+	Rate int64 `json:"rate,omitempty"`
 	// Read is when the source itself took the reading, where that is not when it was asked.
 	Read time.Time `json:"read,omitzero"`
 	// Blocked are goroutines that were blocked on the same stack in a second dump, ten seconds after the
@@ -160,6 +165,11 @@ type Group struct {
 	Count int64 `json:"count"`
 	// Bytes is live bytes for the heap.
 	Bytes int64 `json:"bytes,omitempty"`
+	// IDs are the goroutines that the sample saw there, where a text dump tells. Count is the settled
+	// minimum, which may be fewer.
+	IDs IDs `json:"ids,omitempty"`
+	// OldestMinutes is how long the one that waits longest has waited.
+	OldestMinutes int `json:"oldestMinutes,omitempty"`
 }
 
 // Tally is what one action did in one round: attempted = succeeded + failed.
@@ -201,6 +211,30 @@ func (r *Record) Variant(name string) *VariantRecord {
 		}
 	}
 	return nil
+}
+
+// Modules are those of the binary that the probe reads.
+func (v *VariantRecord) Modules(probe string) []Module {
+	name, _, ok := strings.Cut(probe, "/")
+	for _, c := range v.Components {
+		if ok && c.Name == name {
+			return c.SubjectInfo.Modules
+		}
+	}
+	return v.Subject.Modules
+}
+
+// Probes are the names of the probes of a kind that the variant was read with, in order.
+func (v *VariantRecord) Probes(kind string) []string {
+	var names []string
+	if len(v.Snapshots) > 0 {
+		for _, s := range v.Snapshots[0].Samples {
+			if ProbeKind(s.Probe) == kind {
+				names = append(names, s.Probe)
+			}
+		}
+	}
+	return names
 }
 
 // Final is the last snapshot of a round, nil before the baseline.

@@ -1,5 +1,10 @@
 package leak
 
+import (
+	"slices"
+	"strings"
+)
+
 // APIVersion and ScenarioKind are the head of every scenario file.
 const (
 	APIVersion   = "leakrig.dev/v1"
@@ -61,22 +66,34 @@ type ProbeOf struct {
 func (s *Spec) AllProbes() []ProbeOf {
 	var all []ProbeOf
 	for _, b := range s.Probes {
+		b.Name = b.Kind
 		all = append(all, ProbeOf{Block: b})
 	}
 	for _, c := range s.Subject.Components {
 		for _, b := range c.Probes {
-			b.Name = c.Name + "/" + b.Name
+			b.Name = c.Name + "/" + b.Kind
 			all = append(all, ProbeOf{Block: b, Component: c.Name})
 		}
 	}
 	return all
 }
 
-// SubjectSpec says which program is observed and how it is reached. At most one of Build and Command is
-// set, and none only where there are components.
+// ProbeKind is the kind of the probe with that name.
+func ProbeKind(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+
+// OwnClusters tells whether every variant needs a cluster that no other has used: where the cluster itself
+// is observed, or differs.
+func (s *Spec) OwnClusters() bool {
+	return len(s.Subject.Components) > 0 || slices.ContainsFunc(s.Variants, func(v Variant) bool { return len(v.Node) > 0 })
+}
+
+// SubjectSpec says which program is observed and how it is reached. At most one of Build, Command and URL
+// is set, and none only where there are components.
 type SubjectSpec struct {
 	Build        string            `yaml:"build,omitempty" doc:"a folder with one main package: a name below subjects/, or a path relative to the scenario file that starts with ./ or ../"`
 	Command      []string          `yaml:"command,omitempty" doc:"a local program and its arguments, instead of build"`
+	URL          string            `yaml:"url,omitempty" doc:"a program that runs already and is only read, instead of build: http, https or unix, below which pprof is found"`
+	Access       Access            `yaml:"access,omitempty" doc:"what proves to the program at url who asks, and to the rig who answers"`
 	Args         []string          `yaml:"args,omitempty" doc:"arguments for every variant"`
 	Env          map[string]string `yaml:"env,omitempty" doc:"environment for every variant"`
 	Port         int               `yaml:"port,omitempty" doc:"port to listen on (default: a free one), given as PORT"`
@@ -88,6 +105,15 @@ type SubjectSpec struct {
 	Limits       map[string]string `yaml:"limits,omitempty" doc:"resource limits of a pod, as Kubernetes writes them (default memory: 1Gi)"`
 	Aliases      []string          `yaml:"aliases,omitempty" doc:"names under which a pod finds the program in /bin, as busybox has them"`
 	Components   []ComponentSpec   `yaml:"components,omitempty" doc:"components of the cluster to observe, beside a program or instead of one; every variant then has a cluster of its own"`
+}
+
+// Access is how a program that runs already lets itself be read. Files are relative to the scenario's.
+type Access struct {
+	CA        string `yaml:"ca,omitempty" doc:"PEM file with the authorities that its certificate may come from"`
+	Cert      string `yaml:"cert,omitempty" doc:"PEM file with the client's certificate"`
+	Key       string `yaml:"key,omitempty" doc:"PEM file with its key"`
+	TokenFile string `yaml:"tokenFile,omitempty" doc:"file with a bearer token"`
+	Insecure  bool   `yaml:"insecure,omitempty" doc:"take any certificate"`
 }
 
 // ComponentSpec is a part of the cluster that is observed.

@@ -2,6 +2,7 @@ package leak
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -107,6 +108,18 @@ type VariantVerdict struct {
 	Growing []StackGrowth `json:"growing,omitempty"`
 	// HeapGrowing are the allocation sites that grew most by bytes, largest first.
 	HeapGrowing []StackGrowth `json:"heapGrowing,omitempty"`
+	// HeapExplained is how much of the heap's growth those and the other sampled stacks account for.
+	HeapExplained *HeapExplained `json:"heapExplained,omitempty"`
+}
+
+// HeapExplained holds the growth of the sampled heap profile against that of MemStats, in bytes.
+type HeapExplained struct {
+	Grew      float64 `json:"grew"`
+	Explained float64 `json:"explained"`
+	// Error is the standard error of Explained that sampling makes.
+	Error float64 `json:"error"`
+	// Rate is how many bytes are allocated between two samples.
+	Rate int64 `json:"rate"`
 }
 
 // Finding is what one check measured.
@@ -130,6 +143,11 @@ type Finding struct {
 	// Low and High are the ends of the 95 % interval of PerOperation, equal where none was computed.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
+	// Onset is the round after which the growth began, 0 where it went on from the baseline. PerOperation
+	// counts from there.
+	Onset int `json:"onset,omitempty"`
+	// Exactly is "2 per operation" or "1 in 10 operations" where a count grows so to the unit.
+	Exactly string `json:"exactly,omitempty"`
 	// Bound is the bound of the check, per operation or in all as BoundPerOperation says.
 	Bound             float64       `json:"bound"`
 	BoundPerOperation bool          `json:"boundPerOperation,omitempty"`
@@ -161,12 +179,21 @@ type Gate struct {
 
 // StackGrowth is how much one group grew from the baseline to the last round.
 type StackGrowth struct {
+	// Probe is the name of the probe that read it, "" for the program's own of the kind.
+	Probe string `json:"probe,omitempty"`
 	ID    string `json:"id"`
 	Stack Stack  `json:"stack"`
 	// From and To are counts (goroutines) or bytes (heap).
 	From         int64   `json:"from"`
 	To           int64   `json:"to"`
 	PerOperation float64 `json:"perOperation"`
+	// Objects is how many live objects it gained, for the heap.
+	Objects int64 `json:"objects,omitempty"`
+	// Survived counts goroutines that were not there at the baseline, appeared in a round and were still
+	// there in the last measurement; 0 where text dumps do not tell.
+	Survived int `json:"survived,omitempty"`
+	// OldestMinutes is how long the one that waits longest had waited by then.
+	OldestMinutes int `json:"oldestMinutes,omitempty"`
 	// Module is the module that the innermost frame outside the standard library lies in, "path version" as go
 	// version -m of the subject reports it; "" where unknown.
 	Module string `json:"module,omitempty"`
@@ -205,6 +232,16 @@ func ExitCode(interrupted, usage, failed bool, results ...Result) int {
 	default:
 		return ExitInconclusive
 	}
+}
+
+// WorstExit is the worst of the exit codes of several runs, in the same order.
+func WorstExit(codes ...int) int {
+	for _, code := range []int{ExitInterrupted, ExitUsage, ExitUnmeasured, ExitNotMet, ExitInconclusive} {
+		if slices.Contains(codes, code) {
+			return code
+		}
+	}
+	return ExitMet
 }
 
 // Worst is the worst of results: could not measure, then not as expected, undecided, as expected. No

@@ -3,6 +3,7 @@ package profiles
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,7 +22,8 @@ func newGroups() *groups {
 	return &groups{count: map[string]*leak.Group{}, stacks: map[string]leak.Stack{}}
 }
 
-func (g *groups) add(s leak.Stack, count, bytes int64) {
+// add counts what stands on a stack, and returns its group.
+func (g *groups) add(s leak.Stack, count, bytes int64) *leak.Group {
 	id := s.ID()
 	if g.count[id] == nil {
 		g.count[id] = &leak.Group{Stack: id}
@@ -31,6 +33,19 @@ func (g *groups) add(s leak.Stack, count, bytes int64) {
 	g.count[id].Count += count
 	g.count[id].Bytes += bytes
 	g.total += count
+	return g.count[id]
+}
+
+// dropEmpty forgets the groups that nothing stands on.
+func (g *groups) dropEmpty() {
+	g.order = slices.DeleteFunc(g.order, func(id string) bool {
+		empty := g.count[id].Count == 0 && g.count[id].Bytes == 0
+		if empty {
+			delete(g.count, id)
+			delete(g.stacks, id)
+		}
+		return empty
+	})
 }
 
 // list returns the groups in the order in which they were first seen.
@@ -42,24 +57,38 @@ func (g *groups) list() []leak.Group {
 	return list
 }
 
-// parseDump groups the goroutines of a text dump (runtime.Stack, debug=2), leaving out the goroutine
-// that wrote it. Bytes that hold no goroutine at all are an error.
+// parseDump groups the goroutines of a text dump (runtime.Stack, debug=2), leaving out the one that wrote
+// it, which comes first, and the one that net/http starts beside it to watch its connection. Bytes that
+// hold no goroutine at all are an error.
 func parseDump(data []byte) (*groups, error) {
 	g := newGroups()
-	seen := false
+	seen, server := false, ""
 	for block := range bytes.SplitSeq(data, []byte("\n\n")) {
 		lines := strings.Split(strings.Trim(string(block), "\n"), "\n")
-		state, ok := parseHeader(lines[0])
+		head, ok := parseHeader(lines[0])
 		if !ok {
 			continue
 		}
 		seen = true
-		stack := parseFrames(lines[1:])
-		stack.State = state
+		stack, creator := parseFrames(lines[1:])
+		stack.State = head.state
 		_, stack.Frames = unpark(stack.Frames)
-		if !servesProfile(stack) {
-			g.add(stack, 1, 0)
+		switch {
+		case servesProfile(stack):
+			server = strconv.FormatUint(head.id, 10)
+		case watchesConnection(stack) && server != "" && (creator == server || creator == ""):
+			server = "-" // one only, where a runtime before Go 1.21 does not tell whose it is
+		default:
+			group := g.add(stack, 1, 0)
+			group.IDs = append(group.IDs, head.id)
+			group.OldestMinutes = max(group.OldestMinutes, head.minutes)
+			if err := tooManyStacks(g); err != nil {
+				return nil, err
+			}
 		}
+	}
+	for _, group := range g.count {
+		slices.Sort(group.IDs)
 	}
 	if !seen {
 		return nil, fmt.Errorf("not a goroutine dump: it starts with %q", clip(data, 40))
@@ -67,42 +96,58 @@ func parseDump(data []byte) (*groups, error) {
 	return g, nil
 }
 
-// parseHeader reads "goroutine 34 [chan send (scan), 2 minutes, locked to thread labels:{"k": "v"}]:"
-// and returns the wait state. What the garbage collector makes of the goroutine is no part of it, or a
-// group would fall in two when the leak profile is taken. Newer runtimes may write more between the
-// bracket and the colon.
-func parseHeader(line string) (state string, ok bool) {
+// header is the first line of a goroutine in a dump.
+type header struct {
+	id    uint64
+	state string
+	// minutes is how long it has waited; the runtime tells only whole minutes.
+	minutes int
+}
+
+// parseHeader reads "goroutine 34 [chan send (scan), 2 minutes, locked to thread labels:{"k": "v"}]:".
+// What the garbage collector makes of the goroutine is no part of its state, or a group would fall in two
+// when the leak profile is taken. Newer runtimes may write more between the bracket and the colon.
+func parseHeader(line string) (h header, ok bool) {
 	rest, ok := strings.CutPrefix(line, "goroutine ")
 	if !ok {
-		return "", false
+		return h, false
 	}
 	id, rest, ok := strings.Cut(rest, " ")
-	if _, err := strconv.ParseUint(id, 10, 64); err != nil || !ok {
-		return "", false
+	var err error
+	if h.id, err = strconv.ParseUint(id, 10, 63); err != nil || !ok {
+		return h, false
 	}
 	_, rest, ok = strings.Cut(rest, "[")
 	if !ok {
-		return "", false
+		return h, false
 	}
-	state, _, ok = strings.Cut(rest, "]")
+	h.state, _, ok = strings.Cut(rest, "]")
 	if !ok || !strings.HasSuffix(line, ":") {
-		return "", false
+		return h, false
 	}
-	for _, mark := range []string{",", " labels:{", " (leaked)", " (scan)"} {
-		state, _, _ = strings.Cut(state, mark)
+	h.state, _, _ = strings.Cut(h.state, " labels:{")
+	for part := range strings.SplitSeq(h.state, ", ") {
+		if n, ok := strings.CutSuffix(part, " minutes"); ok {
+			if m, err := strconv.ParseUint(n, 10, 31); err == nil {
+				h.minutes = int(m)
+			}
+		}
 	}
-	return strings.TrimSpace(state), true
+	for _, mark := range []string{",", " (leaked)", " (scan)"} {
+		h.state, _, _ = strings.Cut(h.state, mark)
+	}
+	h.state = strings.TrimSpace(h.state)
+	return h, true
 }
 
 // parseFrames reads pairs of lines, "pkg.Func(args)" and "\tfile.go:12 +0x34", up to the creator: what
 // follows there are its own callers (GODEBUG=tracebackancestors). What it does not know ("...additional
-// frames elided...") it leaves out.
-func parseFrames(lines []string) leak.Stack {
-	var s leak.Stack
+// frames elided...") it leaves out. by is the number of the creating goroutine, "" where it is not told.
+func parseFrames(lines []string) (s leak.Stack, by string) {
 	for i := 0; i < len(lines); i++ {
 		name, isCreator := strings.CutPrefix(lines[i], "created by ")
 		if isCreator {
-			name, _, _ = strings.Cut(name, " in goroutine ")
+			name, by, _ = strings.Cut(name, " in goroutine ")
 		} else if name = withoutArguments(name); name == "" {
 			continue
 		}
@@ -117,7 +162,7 @@ func parseFrames(lines []string) leak.Stack {
 		}
 		s.Frames = append(s.Frames, frame)
 	}
-	return s
+	return s, by
 }
 
 // withoutArguments cuts the last parenthesised group: "main.(*T).M(0x1, {0x2, ...})" is
@@ -157,9 +202,13 @@ func parsePosition(line string) (file string, number int) {
 }
 
 // normalName undoes the linker's escape of dots in the last element of an import path
-// ("gopkg.in/inf%2ev0.(*Dec)"), and elides type arguments as a dump does, where a profile writes them
-// out ("Map[go.shape.string]").
+// ("gopkg.in/inf%2ev0.(*Dec)"), leaves out in whose vendor folder a package lies, and elides type
+// arguments as a dump does, where a profile writes them out ("Map[go.shape.string]").
 func normalName(name string) string {
+	head, _, _ := strings.Cut(name, "[")
+	if i := strings.LastIndex(head, "/vendor/"); i >= 0 {
+		name = name[i+len("/vendor/"):]
+	}
 	name = strings.ReplaceAll(name, "%2e", ".")
 	if i, j := strings.IndexByte(name, '['), strings.LastIndexByte(name, ']'); i >= 0 && i < j {
 		name = name[:i] + "[...]" + name[j+1:]
@@ -171,6 +220,17 @@ func normalName(name string) string {
 // one at work in runtime/pprof; one that runs inside pprof.Do, or hangs while it writes a profile, is the
 // subject's.
 func servesProfile(s leak.Stack) bool { return strings.HasPrefix(s.Top().Func, "runtime/pprof.") }
+
+// watchesConnection tells the goroutine that net/http starts for as long as a handler runs, to notice a
+// client that hangs up. There is one for the rig's own request, too.
+func watchesConnection(s leak.Stack) bool {
+	for _, f := range s.Frames {
+		if strings.HasPrefix(f.Func, "net/http.(*connReader).backgroundRead") || strings.HasPrefix(f.Func, "net/http.(*connReader).startBackgroundRead") {
+			return true
+		}
+	}
+	return s.Creator != nil && s.Creator.Func == "net/http.(*connReader).startBackgroundRead"
+}
 
 func clip(data []byte, n int) []byte {
 	if len(data) > n {

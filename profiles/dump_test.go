@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/leakrig/leakrig/leak"
 )
 
 // render writes groups for comparison, one a line: "2 chan send: b.F b.go:12 < a.G; by c.H".
@@ -134,6 +137,13 @@ iter.Pull[...].func1.1()
 main.main.func1.gowrap1()
 	/src/main.go:9 +0x1
 `, "1 select: a.org/b.go/c.v2.(*Set[...]).Each.func1 /src/c.go:3 < iter.Pull[...].func1.1 < main.main.func1.gowrap1"},
+		{"a vendored package is the package", `
+goroutine 7 [select]:
+k8s.io/kubernetes/vendor/k8s.io/client-go/tools/cache.Wait({0x1, 0x2})
+	/src/vendor/k8s.io/client-go/tools/cache/shared.go:3 +0x1
+vendor/golang.org/x/net/http2/hpack.F()
+	/go/src/vendor/golang.org/x/net/http2/hpack/f.go:9 +0x1
+`, "1 select: k8s.io/client-go/tools/cache.Wait /src/vendor/k8s.io/client-go/tools/cache/shared.go:3 < vendor/golang.org/x/net/http2/hpack.F"},
 		{"arguments with braces, and a path with spaces, parentheses and colons", `
 goroutine 7 [select]:
 main.f({{0x1, 0x2}, {0x3?, {0x4, ...}}, _}, {0x5, ...}, ...)
@@ -214,6 +224,22 @@ exit status 2
 		if got := render(g); got != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)
 		}
+	}
+}
+
+// Who stands on a stack, and for how long the one that waits longest has.
+func TestDumpTellsWhoAndHowLong(t *testing.T) {
+	g, err := parseDump([]byte("goroutine 34 [chan send, 12 minutes, locked to thread]:\nmain.f()\n\t/m.go:1 +0x1\n\n" +
+		"goroutine 7 [chan send, 1 minutes labels:{\"a\": \"b, 90 minutes\"}]:\nmain.f()\n\t/m.go:1 +0x1\n\n" +
+		"goroutine 8 [chan send]:\nmain.f()\n\t/m.go:1 +0x1\n\n" +
+		"goroutine 9 [running]:\nmain.g()\n\t/m.go:1 +0x1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := g.list()
+	if len(list) != 2 || !slices.Equal(list[0].IDs, leak.IDs{7, 8, 34}) || list[0].OldestMinutes != 12 ||
+		!slices.Equal(list[1].IDs, leak.IDs{9}) || list[1].OldestMinutes != 0 {
+		t.Errorf("%+v", list)
 	}
 }
 

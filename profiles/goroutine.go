@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -32,7 +33,8 @@ func (g *Goroutine) Validate() error {
 }
 
 type goroutineReading struct {
-	profile, dump       *groups // dump is nil where it was not taken
+	// dump is nil where it was not taken, profile where the subject has no pprof.
+	profile, dump       *groups
 	profileRaw, dumpRaw []byte
 }
 
@@ -45,6 +47,9 @@ func (r *goroutineReading) best() (string, *groups) {
 }
 
 func (g *Goroutine) read(ctx context.Context, t leak.Target) (*goroutineReading, error) {
+	if t.Dump != nil {
+		return readDump(ctx, t)
+	}
 	var r goroutineReading
 	var err error
 	if r.profileRaw, err = fetch(ctx, t, "/goroutine"); err != nil {
@@ -77,6 +82,22 @@ func (g *Goroutine) read(ctx context.Context, t leak.Target) (*goroutineReading,
 	return &r, nil
 }
 
+// readDump reads a subject that writes text dumps and serves no pprof.
+func readDump(ctx context.Context, t leak.Target) (*goroutineReading, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	raw, err := t.Dump(ctx)
+	if err == nil && len(raw) >= dumpEnd {
+		err = fmt.Errorf("the dump is larger than %d MiB", dumpEnd>>20)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &goroutineReading{dumpRaw: raw}
+	r.dump, err = parseDump(raw)
+	return r, err
+}
+
 // Poll reads the groups once.
 func (g *Goroutine) Poll(ctx context.Context, t leak.Target) (leak.Poll, error) {
 	r, err := g.read(ctx, t)
@@ -98,16 +119,18 @@ func (g *Goroutine) Sample(ctx context.Context, t leak.Target) (leak.Reading, er
 		Sample: leak.Sample{
 			Probe:  goroutineKind.Name,
 			Values: map[string]float64{"count": float64(best.total)},
-			Groups: map[string][]leak.Group{SourceProfile: r.profile.list()},
+			Groups: map[string][]leak.Group{},
 		},
-		Stacks: r.profile.stacks,
-		Files:  []leak.File{{Name: "goroutine.pb.gz", Data: r.profileRaw}},
+		Stacks: map[string]leak.Stack{},
+	}
+	if r.profile != nil {
+		reading.Sample.Groups[SourceProfile] = r.profile.list()
+		maps.Copy(reading.Stacks, r.profile.stacks)
+		reading.Files = append(reading.Files, leak.File{Name: "goroutine.pb.gz", Data: r.profileRaw})
 	}
 	if r.dump != nil {
 		reading.Sample.Groups[SourceDump] = r.dump.list()
-		for id, s := range r.dump.stacks {
-			reading.Stacks[id] = s
-		}
+		maps.Copy(reading.Stacks, r.dump.stacks)
 		z, err := compress(r.dumpRaw)
 		if err != nil {
 			return leak.Reading{}, err

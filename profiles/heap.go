@@ -53,7 +53,7 @@ func (*Heap) Sample(ctx context.Context, t leak.Target) (leak.Reading, error) {
 	}
 	return leak.Reading{
 		Sample: leak.Sample{
-			Probe: heapKind.Name, Values: values,
+			Probe: heapKind.Name, Values: values, Rate: p.Period,
 			Groups: map[string][]leak.Group{SourceHeap: g.list()},
 		},
 		Stacks: g.stacks,

@@ -22,6 +22,9 @@ func parsePprof(data []byte) (*profile.Profile, error) {
 			return nil, notAProfile(err)
 		}
 	}
+	if err := decodable(data); err != nil {
+		return nil, notAProfile(err)
+	}
 	p, err := profile.ParseUncompressed(data)
 	if err != nil {
 		return nil, notAProfile(err)
@@ -46,21 +49,36 @@ func notAProfile(err error) error {
 }
 
 // goroutineGroups groups a goroutine profile. It has no creators, and wait states only as far as the
-// runtime's own leaf frames tell them.
+// runtime's own leaf frames tell them. The goroutine that wrote it is left out, and one that watches a
+// connection with it.
 func goroutineGroups(p *profile.Profile) (*groups, error) {
 	index, err := valueIndex(p, "goroutine")
 	if err != nil {
 		return nil, err
 	}
-	g := newGroups()
+	g, names := newGroups(), functionNames(p)
+	var served int64
+	var watching []*leak.Group
 	for _, s := range p.Sample {
 		var stack leak.Stack
-		stack.State, stack.Frames = unpark(framesOf(s))
-		if !servesProfile(stack) {
-			g.add(stack, s.Value[index], 0)
+		stack.State, stack.Frames = unpark(framesOf(s, names))
+		if servesProfile(stack) {
+			served += s.Value[index]
+			continue
+		}
+		group := g.add(stack, s.Value[index], 0)
+		if watchesConnection(stack) {
+			watching = append(watching, group)
 		}
 	}
-	return g, nil
+	for _, group := range watching {
+		own := min(served, group.Count)
+		group.Count -= own
+		g.total -= own
+		served -= own
+	}
+	g.dropEmpty()
+	return g, tooManyStacks(g)
 }
 
 // heapGroups groups the live part of a heap profile by allocation site. The values are the runtime's
@@ -71,15 +89,15 @@ func heapGroups(p *profile.Profile) (*groups, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	g := newGroups()
+	g, names := newGroups(), functionNames(p)
 	for _, s := range p.Sample {
 		if s.Value[objects] == 0 && s.Value[space] == 0 {
 			continue
 		}
-		_, frames := unpark(framesOf(s))
+		_, frames := unpark(framesOf(s, names))
 		g.add(leak.Stack{Frames: frames}, s.Value[objects], s.Value[space])
 	}
-	return g, nil
+	return g, tooManyStacks(g)
 }
 
 // valueIndex finds the values called name, none of which may be negative: these are counts and sizes.
@@ -96,8 +114,17 @@ func valueIndex(p *profile.Profile, name string) (int, error) {
 	return i, nil
 }
 
+// functionNames normalises the name of every function once.
+func functionNames(p *profile.Profile) map[*profile.Function]string {
+	names := make(map[*profile.Function]string, len(p.Function))
+	for _, f := range p.Function {
+		names[f] = normalName(f.Name)
+	}
+	return names
+}
+
 // framesOf flattens a sample's locations, innermost first, inlined calls as frames of their own.
-func framesOf(s *profile.Sample) []leak.Frame {
+func framesOf(s *profile.Sample, names map[*profile.Function]string) []leak.Frame {
 	frames := make([]leak.Frame, 0, len(s.Location))
 	for _, location := range s.Location {
 		for _, line := range location.Line {
@@ -105,7 +132,7 @@ func framesOf(s *profile.Sample) []leak.Frame {
 				continue
 			}
 			frames = append(frames, leak.Frame{
-				Func: normalName(line.Function.Name), File: line.Function.Filename, Line: int(line.Line),
+				Func: names[line.Function], File: line.Function.Filename, Line: int(line.Line),
 			})
 		}
 	}

@@ -28,7 +28,12 @@ type chart struct {
 	Idle *px
 	// Notes say what the picture cannot.
 	Notes []string
+	// Fits are the fitted slopes in words, first variant first.
+	Fits []chartFit
 }
+
+// chartFit is one variant's slope.
+type chartFit struct{ Tone, Name, Slope, Interval string }
 
 // px is a length that is printed with one decimal.
 type px float64
@@ -40,11 +45,11 @@ type tick struct {
 	Label string
 }
 
-// chartLine is one variant. Path joins the rounds, Fit is the Theil–Sen line, ToIdle leads to the
-// measurement after the idle wait.
+// chartLine is one variant. Path joins the rounds, Fit is the Theil–Sen line, Band lies between the ends
+// of its slope's interval, ToIdle leads to the measurement after the idle wait.
 type chartLine struct {
-	Tone, Path, Fit, ToIdle string
-	Markers                 []marker
+	Tone, Path, Fit, Band, ToIdle string
+	Markers                       []marker
 }
 
 type marker struct {
@@ -57,8 +62,8 @@ type marker struct {
 
 // chartLabel stands beside the plot; Leader joins it to its line where others pushed it away.
 type chartLabel struct {
-	Tone, Name, Slope, Marker, Leader string
-	X, Y                              px
+	Tone, Name, Marker, Leader string
+	X, Y                       px
 }
 
 // chartSize is the plane of a chart. Text is 12 units high, so a chart drawn about as wide as its plane
@@ -66,7 +71,7 @@ type chartLabel struct {
 type chartSize struct {
 	w, h           float64
 	xTicks, yTicks int
-	// slopes are drawn, and written beside the names, where there is room.
+	// slopes are drawn where there is room.
 	slopes bool
 }
 
@@ -105,6 +110,11 @@ func newChart(id string, s series, size chartSize) chart {
 		c.Lines = append(c.Lines, l.line(i, line))
 	}
 	c.Labels = l.labels()
+	for _, line := range s.Lines {
+		if line.Fitted {
+			c.Fits = append(c.Fits, chartFit{line.Outcome.String(), line.Variant, perOp(line.Slope, s.Unit), line.interval(s.Unit)})
+		}
+	}
 	return c
 }
 
@@ -163,7 +173,7 @@ func (l *layout) fit() {
 	l.left = 12 + charWidth*float64(widest)
 	widest = 0
 	for _, label := range l.texts() {
-		widest = max(widest, utf8.RuneCountInString(label.Name+label.Slope))
+		widest = max(widest, utf8.RuneCountInString(label.Name))
 	}
 	l.right = l.size.w - 30 - charWidth*float64(widest)
 	l.fitX()
@@ -235,9 +245,9 @@ func (l *layout) visibleLimits(highest float64) (limits []drawnLimit, notes []st
 
 func limitText(b limit, unit string) string {
 	if b.PerOperation {
-		return "bound " + rate(b.Value, unit) + "/op"
+		return "bound " + perOp(b.Value, unit)
 	}
-	return "bound " + rate(b.Value, unit)
+	return "bound " + leak.FormatDelta(b.Value, unit)
 }
 
 func (l *layout) x(operations float64) float64 {
@@ -280,6 +290,9 @@ func (l *layout) line(i int, line line) chartLine {
 	if line.Fitted && l.size.slopes {
 		b, m := line.Intercept(), l.maxOps
 		c.Fit = segment(l.x(0), l.y(b), l.x(m), l.y(b+line.Slope*m))
+		if line.Low < line.High {
+			c.Band = l.band(line, b)
+		}
 	}
 	if len(line.Points) <= maxMarkers {
 		for _, p := range line.Points {
@@ -289,9 +302,34 @@ func (l *layout) line(i int, line line) chartLine {
 	return c
 }
 
+// band lies between the lines with the least and the largest slope of the interval, which cross the fitted
+// line at the middle of its rounds.
+func (l *layout) band(line line, intercept float64) string {
+	var operations []float64
+	for _, p := range rounds(line.Points) {
+		operations = append(operations, float64(p.Operations))
+	}
+	mid := median(operations)
+	at := func(slope, x float64) string {
+		return fmt.Sprintf("%s %s", px(l.x(x)), px(l.y(intercept+line.Slope*mid+slope*(x-mid))))
+	}
+	return "M" + at(line.Low, 0) + "L" + at(line.Low, l.maxOps) + "L" + at(line.High, l.maxOps) + "L" + at(line.High, 0) + "Z"
+}
+
+// perOp is "+14.7 KiB/op".
+func perOp(v float64, unit string) string { return rate(v, unit) + "/op" }
+
+// interval is "+14.6 KiB to +15.6 KiB", "" where there is none.
+func (l line) interval(unit string) string {
+	if l.Low >= l.High {
+		return ""
+	}
+	return rate(l.Low, unit) + " to " + rate(l.High, unit)
+}
+
 func (l *layout) marker(i int, line line, p leak.Point) marker {
 	x, y := l.at(p)
-	when := fmt.Sprintf("%s, after round %d (%s)", line.Variant, p.Round, count(p.Operations, "operation"))
+	when := fmt.Sprintf("%s, %s", line.Variant, count(p.Operations, "operation"))
 	switch {
 	case p.Idle:
 		when = line.Variant + ", after the idle wait"
@@ -365,11 +403,7 @@ func (l *layout) limitLabels() map[string]float64 {
 func (l *layout) texts() []chartLabel {
 	var list []chartLabel
 	for _, line := range l.Lines {
-		label := chartLabel{Tone: line.Outcome.String(), Name: shorten(line.Variant)}
-		if l.size.slopes && line.Fitted {
-			label.Slope = " " + rate(line.Slope, l.Unit) + "/op"
-		}
-		list = append(list, label)
+		list = append(list, chartLabel{Tone: line.Outcome.String(), Name: shorten(line.Variant)})
 	}
 	for _, text := range slices.Sorted(maps.Keys(l.limitLabels())) {
 		list = append(list, chartLabel{Tone: "bound", Name: text})
@@ -521,7 +555,22 @@ func describe(s series) string {
 		if line.Fitted {
 			part += ", " + rate(line.Slope, s.Unit) + " per operation"
 		}
+		if interval := line.interval(s.Unit); interval != "" {
+			part += " (95 % interval " + interval + ")"
+		}
+		if n := unsettled(line.Points); n > 0 {
+			part += fmt.Sprintf(", %d not settled", n)
+		}
 		parts = append(parts, part)
 	}
 	return fmt.Sprintf("%s against cumulative operations. %s.", s.Name, strings.Join(parts, "; "))
+}
+
+func unsettled(points []leak.Point) (n int) {
+	for _, p := range points {
+		if p.Unsettled {
+			n++
+		}
+	}
+	return n
 }

@@ -1,4 +1,4 @@
-// Package reports draws a run for people and programs: text for the terminal, HTML for a reviewer,
+// Package reports draws a run for people and programs: text for the terminal, HTML for a reviewer, SVG for an issue,
 // JUnit and Markdown for CI, JSON for everything else.
 //
 // A report is a pure function of the record and the verdict: no clock, no environment, no files, and

@@ -90,6 +90,9 @@ func (fv fixtureVariant) record(i int, start time.Time) leak.VariantRecord {
 		Warmup: []leak.Tally{tally(i, 0)},
 		Stacks: map[string]leak.Stack{},
 	}
+	for _, s := range []leak.Stack{receiveStack(), profiledReceive(), acceptStack(), decodeStack(), unmarshalStack(), serveStack()} {
+		vr.Stacks[s.ID()] = s
+	}
 	for r := range fixtureRounds + 1 {
 		vr.Snapshots = append(vr.Snapshots, fv.snapshot(i, r, start))
 	}
@@ -112,8 +115,8 @@ func (fv fixtureVariant) snapshot(i, round int, start time.Time) leak.Snapshot {
 		Settle: leak.SettleResult{Settled: true, Reason: "no group had a lower minimum over the last 1s", Seconds: 2.1, Polls: 9},
 		Samples: []leak.Sample{
 			{Probe: "goroutine", Values: map[string]float64{"count": goroutines}, Files: []string{dir + "goroutine.txt.gz", dir + "goroutine.pb.gz"},
-				Groups: map[string][]leak.Group{"dump": {{Stack: receiveStack().ID(), Count: int64(goroutines) - 9}}, "profile": {{Stack: "p", Count: int64(goroutines)}}}},
-			{Probe: "heap", Files: []string{dir + "heap.pb.gz"}, Values: map[string]float64{
+				Groups: map[string][]leak.Group{"dump": {{Stack: receiveStack().ID(), Count: int64(goroutines) - 9}}, "profile": fv.profile(goroutines, round)}},
+			{Probe: "heap", Files: []string{dir + "heap.pb.gz"}, Groups: map[string][]leak.Group{"heap": fv.heapGroups(n)}, Values: map[string]float64{
 				"alloc":   math.Round(6.8*(1<<20) + fv.heap*float64(n) + 9000*noise(1)),
 				"objects": math.Round(41200 + fv.heap/96*float64(n) + 60*noise(2)),
 				"stack":   math.Round(768*1024 + fv.goroutines*2048*float64(n)),
@@ -128,6 +131,26 @@ func (fv fixtureVariant) snapshot(i, round int, start time.Time) leak.Snapshot {
 		s.Load = []leak.Tally{tally(i, round)}
 	}
 	return s
+}
+
+// profile are the stacks of a goroutine profile: one that leaks, one that comes, one that goes.
+func (fv fixtureVariant) profile(goroutines float64, round int) []leak.Group {
+	list := []leak.Group{{Stack: acceptStack().ID(), Count: 1}}
+	if n := int64(goroutines) - 9; n > 0 {
+		list = append(list, leak.Group{Stack: profiledReceive().ID(), Count: n})
+	}
+	if round == 0 {
+		list = append(list, leak.Group{Stack: serveStack().ID(), Count: 1})
+	}
+	return list
+}
+
+func (fv fixtureVariant) heapGroups(n int) []leak.Group {
+	grown := int64(fv.heap * float64(n))
+	return []leak.Group{
+		{Stack: decodeStack().ID(), Count: 40 + grown/4096, Bytes: 40960 + grown*6/10},
+		{Stack: unmarshalStack().ID(), Count: 16 + grown/512, Bytes: 8192 + grown*3/10},
+	}
 }
 
 func tally(i, round int) leak.Tally {
@@ -160,6 +183,21 @@ func receiveStack() leak.Stack {
 		Frames:  []leak.Frame{{Func: "k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive", File: file, Line: 127}},
 		Creator: &leak.Frame{Func: "k8s.io/apimachinery/pkg/watch.NewStreamWatcher", File: file, Line: 76},
 	}
+}
+
+// profiledReceive is receiveStack as a profile has it: without a creator.
+func profiledReceive() leak.Stack {
+	s := receiveStack()
+	s.Creator = nil
+	return s
+}
+
+func acceptStack() leak.Stack {
+	return leak.Stack{State: "IO wait", Frames: []leak.Frame{
+		{Func: "net.(*TCPListener).Accept", File: "net/tcpsock.go", Line: 380},
+		{Func: "net/http.(*Server).Serve", File: "net/http/server.go", Line: 3424},
+		{Func: "main.main", File: "github.com/leakrig/leakrig/subjects/watch-then-delete/main.go", Line: 41},
+	}}
 }
 
 func decodeStack() leak.Stack {

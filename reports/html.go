@@ -28,11 +28,11 @@ var pageSource string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"rate": rate, "value": value, "seconds": seconds, "comparison": comparison, "bound": bound,
-	"count": count, "more": and, "modules": newModuleTable, "expected": expected, "join": strings.Join,
-}).Parse(pageSource))
+	"count": count, "more": and, "modules": newModuleTable, "expected": expected, "join": strings.Join, "tone": keyTone,
+}).Funcs(assets).Parse(pageSource))
 
-// html is one page that opens anywhere: no script, no request, nothing that a content policy would
-// refuse but the style sheet, without which it still reads.
+// html is one page that opens anywhere: no request, and nothing that matters needs the script or, in a
+// viewer whose policy refuses both, the style sheet.
 func html(b *bytes.Buffer, v view) error {
 	return pageTemplate.Execute(b, newPage(v))
 }
@@ -48,6 +48,7 @@ type page struct {
 	SmallCharts  []chart
 	Rates        []rateRow
 	Stacks       []variantStacks
+	Flames       []variantFlames
 	Gates        []variantGates
 	Loads        []variantLoad
 	WarningList  []string
@@ -68,6 +69,7 @@ func newPage(v view) page {
 		p.Gates = append(p.Gates, variantGates{x, x.Verdict.Result != leak.Met || len(p.Gates) == 0})
 		p.Loads = append(p.Loads, newVariantLoad(x))
 	}
+	p.drawFlames()
 	p.Built, p.Modules, p.ModulesMore = modules(v)
 	p.Commands, p.Profiles = commands(v), v.pprofCommands()
 	return p
@@ -254,7 +256,9 @@ func newVariantStacks(x variant) variantStacks {
 
 func newStackList(title, noun, unit string, stacks []leak.StackGrowth, open bool) stackList {
 	l := stackList{Title: title, Unit: unit, Noun: noun}
-	stacks, l.More = head(stacks, htmlStacks)
+	found := len(stacks)
+	stacks, _ = head(slices.DeleteFunc(stacks, func(g leak.StackGrowth) bool { return !g.Fingerprint && flat(g, unit) }), htmlStacks)
+	l.More = found - len(stacks)
 	for i, g := range stacks {
 		item := stackItem{StackGrowth: g, Unit: unit, Open: open && i == 0}
 		item.Frames, item.More = head(g.Stack.Frames, htmlFrames)
@@ -263,9 +267,44 @@ func newStackList(title, noun, unit string, stacks []leak.StackGrowth, open bool
 	return l
 }
 
+// flat is whether the stack's growth rounds to nothing: more at the end than at the baseline, but not
+// the more the longer it ran.
+func flat(g leak.StackGrowth, unit string) bool { return rate(g.PerOperation, unit) == rate(0, unit) }
+
 // Grew is "2 → 142".
 func (s stackItem) Grew() string {
 	return value(float64(s.From), s.Unit) + " → " + value(float64(s.To), s.Unit)
+}
+
+// variantFlames are the flame graphs of one variant.
+type variantFlames struct {
+	ID, Of string
+	Open   bool
+	Set    flameSet
+}
+
+// drawFlames shares the frames of the page among the variants, more to those that leak, and opens these.
+func (p *page) drawFlames() {
+	share := func(x variant) int {
+		if x.Outcome() == leak.Leaking {
+			return 3
+		}
+		return 1
+	}
+	shares := 0
+	for _, x := range p.Variants {
+		shares += share(x)
+	}
+	for i, x := range p.Variants {
+		set := newFlameSet(x.flameSubject(), x.Name, flameFrames*share(x)/shares/len(flameMetrics))
+		if len(set.Metrics) == 0 {
+			continue
+		}
+		p.Flames = append(p.Flames, variantFlames{fmt.Sprintf("flame%d", i+1), x.Name, x.Outcome() == leak.Leaking, set})
+	}
+	if len(p.Flames) > 0 && !slices.ContainsFunc(p.Flames, func(f variantFlames) bool { return f.Open }) {
+		p.Flames[0].Open = true
+	}
 }
 
 // variantGates are all gates of one variant.
@@ -392,6 +431,18 @@ func (p page) VersionFacts() []fact {
 		machine += ", " + value(float64(m.MemoryBytes), "bytes")
 	}
 	return slices.DeleteFunc(append(list, fact{"Machine", machine}, fact{"Kernel", m.Kernel}), func(f fact) bool { return f.Value == "" })
+}
+
+// Figure is the number of the variant's card: the growth that the first check found.
+func (p page) Figure(x variant) *checkCell {
+	for _, row := range p.rankedRows() {
+		for _, c := range row.Cells {
+			if c.Variant == x.Name && c.Finding != nil {
+				return &c
+			}
+		}
+	}
+	return nil
 }
 
 // Outcome, Expect and the like are short for the template.

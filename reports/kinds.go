@@ -31,6 +31,7 @@ func Formats() []Format {
 		{"text", "What an engineer reads in the terminal.", "", draw(text)},
 		{"json", "The verdict and a summary of the record, for programs; see Report.", "", draw(jsonReport)},
 		{"html", "One self-contained page with charts, stacks and every number.", leak.HTMLFile, draw(html)},
+		{"svg", "The differential flame graph of the variant that leaks, to paste into an issue.", "flame.svg", draw(svg)},
 		{"junit", "Test cases for a CI system: one a check and variant.", leak.JUnitFile, draw(junit)},
 		{"markdown", "A short summary for a CI job page or an issue.", "summary.md", draw(markdown)},
 	}

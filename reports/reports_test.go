@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -203,6 +204,13 @@ func poison(v reflect.Value, s string) {
 		for i := range v.Len() {
 			poison(v.Index(i), s)
 		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			value := reflect.New(v.Type().Elem()).Elem()
+			value.Set(v.MapIndex(key))
+			poison(value, s)
+			v.SetMapIndex(key, value)
+		}
 	case reflect.String:
 		if v.CanSet() && v.Type() != reflect.TypeFor[leak.Expectation]() {
 			v.SetString(s + v.String())
@@ -212,7 +220,16 @@ func poison(v reflect.Value, s string) {
 
 func hostileInput(s string) Input {
 	in := failing()
+	ids := map[string]leak.Stack{}
+	for _, vr := range in.Record.Variants {
+		maps.Copy(ids, vr.Stacks)
+	}
 	poison(reflect.ValueOf(&in), s)
+	for i := range in.Record.Variants { // whose groups now refer to poisoned names
+		for id := range ids {
+			in.Record.Variants[i].Stacks[s+id] = in.Record.Variants[i].Stacks[id]
+		}
+	}
 	in.Scenario.Metadata.Links = []string{s, "javascript:alert(1)", "http://plain.example", "https://ok.example/" + s}
 	in.Record.Metrics = map[string]leak.Metric{s + "goroutine.count": {Unit: "goroutines", Doc: s}}
 	in.Record.Failure = &leak.Failure{Message: s, Hint: s}
@@ -259,7 +276,7 @@ func checkForm(t *testing.T, format, out string) {
 		}
 	case "junit":
 		checkJUnit(t, out)
-	case "html":
+	case "html", "svg":
 		checkHTML(t, out)
 	case "markdown":
 		checkMarkdown(t, out)
@@ -284,12 +301,13 @@ func checkJUnit(t *testing.T, out string) {
 
 // What the page is made of. Anything else came from the data.
 var (
-	allowedElements   = strings.Fields("html head meta title style body header p h1 h2 h3 h4 div dl dt dd nav ul ol li a main section article span b code pre details summary table caption thead tbody tr th td figure figcaption footer svg g path circle text tspan desc clipPath")
-	allowedAttributes = strings.Fields("lang charset name content http-equiv class id href rel aria-label aria-labelledby aria-hidden role tabindex scope colspan open viewBox width height fill stroke stroke-width stroke-linecap stroke-linejoin stroke-dasharray focusable d x y dx dy r cx cy font-size font-family text-anchor clip-path color opacity")
+	allowedElements   = strings.Fields("html head meta title style body header p h1 h2 h3 h4 div dl dt dd nav ul ol li a main section article span b code pre details summary table caption thead tbody tr th td figure figcaption footer svg g path circle rect text tspan desc clipPath input label br")
+	allowedAttributes = strings.Fields("lang charset name content http-equiv class id href rel aria-label aria-labelledby aria-hidden role tabindex scope colspan open viewBox width height fill stroke stroke-width stroke-linecap stroke-linejoin stroke-dasharray focusable d x y dx dy r cx cy font-size font-family font-weight text-anchor transform clip-path color opacity rx type for checked xmlns")
 )
 
 func checkHTML(t *testing.T, out string) {
 	t.Helper()
+	out = strings.Replace(out, "<script>"+script+"</script>", "", 1) // the page's own; any other is refused below
 	d := xml.NewDecoder(strings.NewReader(strings.Replace(out, "<!doctype html>", "", 1)))
 	d.Strict, d.AutoClose, d.Entity = false, xml.HTMLAutoClose, xml.HTMLEntity
 	ids, last := map[string]bool{}, 0
@@ -413,12 +431,15 @@ func TestManyStacks(t *testing.T) {
 			in.Verdict.Variants[i].Findings[k].Stacks = many
 		}
 	}
-	for format, limit := range map[string]int{"html": 2 << 20, "text": 1 << 16, "markdown": 1 << 16, "junit": 1 << 20} {
+	for i := range 2 {
+		manyStacks(&in.Record.Variants[i])
+	}
+	for format, limit := range map[string]int{"html": 2 << 20, "svg": 1 << 19, "text": 1 << 16, "markdown": 1 << 16, "junit": 1 << 20} {
 		out := render(t, format, in)
 		if len(out) > limit {
 			t.Errorf("%s: %d bytes", format, len(out))
 		}
-		if !strings.Contains(out, "… and 9") && !strings.Contains(out, "more frames") {
+		if !strings.Contains(out, "… and 9") && !strings.Contains(out, "more frames") && !strings.Contains(out, "narrower frames") {
 			t.Errorf("%s does not say what it left out", format)
 		}
 	}

@@ -24,6 +24,8 @@ type line struct {
 	// Slope is the growth per operation, where Fitted.
 	Slope  float64
 	Fitted bool
+	// Low and High are the ends of the slope's 95 % interval, equal where a check computed none.
+	Low, High float64
 	// Bounds hold for this line, from its own baseline.
 	Bounds []limit
 }
@@ -70,15 +72,22 @@ func (v view) metricSeries(name string, m leak.Metric, judged bool) series {
 				continue
 			}
 			l.Bounds = append(l.Bounds, limit{f.Bound, f.BoundPerOperation})
-			// The check's own slope leaves out what came before the onset: where it decided, it is the
-			// number that the reader sees everywhere else.
-			if f.BoundPerOperation && f.Outcome != leak.Inconclusive && finite(f.PerOperation) {
-				l.Slope, l.Fitted = f.PerOperation, true
+			if f.BoundPerOperation || len(l.Bounds) == 1 {
+				l.judge(f)
 			}
 		}
 		s.Lines = append(s.Lines, l)
 	}
 	return s
+}
+
+// judge takes the check's own slope where it could tell one: it leaves out what came before the onset, and
+// it is the number that the reader sees everywhere else.
+func (l *line) judge(f leak.Finding) {
+	if f.Outcome == leak.Inconclusive && f.Low == f.High || !finite(f.PerOperation) || !finite(f.Low) || !finite(f.High) {
+		return
+	}
+	l.Slope, l.Low, l.High, l.Fitted = f.PerOperation, f.Low, f.High, true
 }
 
 // findingSeries is what a check counted by itself: the goroutines on a stack, say, which no metric has.
@@ -95,9 +104,7 @@ func (v view) findingSeries(row checkRow) series {
 		}
 		l := line{Variant: cell.Variant, Outcome: v.Variants[i].Verdict.Outcome, Points: points, Bounds: []limit{{f.Bound, f.BoundPerOperation}}}
 		l.Slope, l.Fitted = theilSen(points)
-		if f.Outcome != leak.Inconclusive && finite(f.PerOperation) {
-			l.Slope, l.Fitted = f.PerOperation, true
-		}
+		l.judge(*f)
 		s.Lines = append(s.Lines, l)
 	}
 	return s

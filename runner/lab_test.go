@@ -49,7 +49,7 @@ func newLab(t *testing.T) *lab {
 	}}
 	l.Config = Config{
 		Scenario: s, Variants: []leak.Variant{{Name: "leaky"}, {Name: "fixed"}}, Dir: leak.RunDir(t.TempDir()), Launcher: l, Progress: l, Version: "v1", CheckEvery: time.Hour,
-		Boot: func(context.Context) (leak.Cluster, error) {
+		Boot: func(context.Context, leak.Variant) (leak.Cluster, error) {
 			if err := l.event("boot"); err != nil {
 				return nil, err
 			}

@@ -34,9 +34,11 @@ type Config struct {
 	Variants []leak.Variant
 	// Dir exists.
 	Dir leak.RunDir
-	// Boot boots the cluster; nil where the scenario has none.
-	Boot     func(ctx context.Context) (leak.Cluster, error)
-	Launcher leak.Launcher
+	// Boot boots a cluster for the variant; nil where the scenario has none. Variants share the first one's,
+	// unless OwnClusters is set.
+	Boot        func(ctx context.Context, v leak.Variant) (leak.Cluster, error)
+	OwnClusters bool
+	Launcher    leak.Launcher
 	// Metrics are those of the scenario's probes, by probe, the default first.
 	Metrics  map[string][]leak.Metric
 	Progress leak.Progress
@@ -45,6 +47,8 @@ type Config struct {
 	Args    []string
 	// CheckEvery is how often the cluster is asked whether it still answers.
 	CheckEvery time.Duration
+	// Enough is asked after every round whether more are needed, and says why they are not; nil asks nobody.
+	Enough func(v leak.Variant, record leak.VariantRecord) string
 }
 
 // Run performs the run and returns its record, which is also in run.json. What could not be measured
@@ -92,19 +96,11 @@ func (r *run) all(ctx context.Context) (err error) {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	if r.Boot != nil && r.runnable() {
-		if r.cluster, err = r.Boot(ctx); err != nil {
-			return fmt.Errorf("boot: %w", err)
+	if r.Boot != nil && r.runnable() && !r.OwnClusters {
+		if err := r.up(ctx, r.Variants[0]); err != nil {
+			return err
 		}
-		defer func() {
-			if err != nil || r.failed() {
-				r.saveLogs(ctx)
-			}
-			err = errors.Join(err, r.down())
-		}()
-		info := r.cluster.Info()
-		r.record.Cluster = &info
-		r.Progress.Log("%s control plane %s ready in %.1fs", info.Provider, info.Kubernetes, info.BootTime)
+		defer func() { err = errors.Join(err, r.down(ctx, err != nil || r.failed())) }()
 	}
 	for i, v := range r.Variants {
 		record := &r.record.Variants[i]
@@ -114,7 +110,7 @@ func (r *run) all(ctx context.Context) (err error) {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		if err := r.variant(ctx, v, record); err != nil {
+		if err := r.onCluster(ctx, v, record); err != nil {
 			if ctx.Err() != nil {
 				return err
 			}
@@ -133,6 +129,35 @@ func (r *run) all(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+// up boots a cluster for a variant, or for all of them.
+func (r *run) up(ctx context.Context, v leak.Variant) error {
+	c, err := r.Boot(ctx, v)
+	if err != nil {
+		return fmt.Errorf("boot: %w", err)
+	}
+	r.cluster = c
+	info := c.Info()
+	r.record.Cluster = &info
+	r.Progress.Log("%s control plane %s ready in %.1fs", info.Provider, info.Kubernetes, info.BootTime)
+	return nil
+}
+
+// onCluster measures one variant, on a cluster of its own where the scenario asks for that.
+func (r *run) onCluster(ctx context.Context, v leak.Variant, record *leak.VariantRecord) (err error) {
+	if r.Boot == nil || !r.OwnClusters {
+		return r.variant(ctx, v, record)
+	}
+	if err := r.up(ctx, v); err != nil {
+		return err
+	}
+	record.Cluster = r.record.Cluster
+	defer func() {
+		err = errors.Join(err, r.down(ctx, err != nil))
+		r.cluster = nil
+	}()
+	return r.variant(ctx, v, record)
 }
 
 // build builds every variant before anything is booted, so that a program that does not compile is
@@ -177,7 +202,11 @@ func (r *run) saveLogs(ctx context.Context) {
 	}
 }
 
-func (r *run) down() error {
+// down stops the cluster, and keeps its logs if something went wrong.
+func (r *run) down(ctx context.Context, wrong bool) error {
+	if wrong {
+		r.saveLogs(ctx)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), teardownTimeout)
 	defer cancel()
 	if err := r.cluster.Close(ctx); err != nil {

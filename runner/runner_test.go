@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -101,11 +102,11 @@ func checkVariant(t *testing.T, v *leak.VariantRecord) {
 		if leaks > 10 {
 			slices.Reverse(want)
 		}
-		if !slices.Equal(g.Groups["dump"], want) {
+		if !reflect.DeepEqual(g.Groups["dump"], want) {
 			t.Errorf("%s: snapshot %d: groups %v, want %v", v.Name, i, g.Groups["dump"], want)
 		}
 		// A source that was not polled stays as it was read.
-		if want := []leak.Group{{Stack: "coarse", Count: 17 + leaks}}; !slices.Equal(g.Groups["profile"], want) {
+		if want := []leak.Group{{Stack: "coarse", Count: 17 + leaks}}; !reflect.DeepEqual(g.Groups["profile"], want) {
 			t.Errorf("%s: snapshot %d: profile %v, want %v", v.Name, i, g.Groups["profile"], want)
 		}
 		dir := fmt.Sprintf("%s/round-%d", v.Name, i)

@@ -14,6 +14,7 @@ import (
 // measurement is one variant being measured.
 type measurement struct {
 	*run
+	variant leak.Variant
 	name    string
 	record  *leak.VariantRecord
 	subject leak.Subject
@@ -39,6 +40,9 @@ func (r *run) variant(ctx context.Context, v leak.Variant, record *leak.VariantR
 		err = errors.Join(err, subject.Stop(stop))
 	}()
 	record.Subject = subject.Info()
+	if c, ok := subject.(leak.Composed); ok {
+		record.Components = c.Components()
+	}
 
 	// Everything ends at once when the subject does, or the cluster, with the reason why.
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -51,7 +55,7 @@ func (r *run) variant(ctx context.Context, v leak.Variant, record *leak.VariantR
 		}
 	}()
 	go func() { cancel(r.watchCluster(ctx)) }()
-	m := &measurement{run: r, name: v.Name, record: record, subject: subject, next: 1}
+	m := &measurement{run: r, variant: v, name: v.Name, record: record, subject: subject, next: 1}
 	return m.blame(ctx, m.rounds(ctx))
 }
 
@@ -110,7 +114,11 @@ func (m *measurement) rounds(ctx context.Context) error {
 	spec := m.Scenario.Spec
 	for i := range spec.Warmup.Rounds {
 		m.Progress.Status("%s: warm-up %d/%d", m.name, i+1, spec.Warmup.Rounds)
-		tallies, err := m.load(ctx)
+		actions := spec.Warmup.Round
+		if len(actions) == 0 {
+			actions = spec.Round
+		}
+		tallies, err := m.load(ctx, actions)
 		if err != nil {
 			return fmt.Errorf("warm-up: %w", err)
 		}
@@ -122,7 +130,7 @@ func (m *measurement) rounds(ctx context.Context) error {
 	}
 	for i := 1; i <= spec.Rounds; i++ {
 		m.Progress.Status("%s: round %d/%d", m.name, i, spec.Rounds)
-		tallies, err := m.load(ctx)
+		tallies, err := m.load(ctx, spec.Round)
 		if err == nil {
 			err = m.keep(ctx, i, tallies)
 		}
@@ -132,14 +140,19 @@ func (m *measurement) rounds(ctx context.Context) error {
 		if err := m.healthy(ctx); err != nil {
 			return fmt.Errorf("round %d: %w", i, err)
 		}
+		if why := m.enough(i); why != "" {
+			m.record.Stopped = why
+			m.Progress.Log("%s: stopped after round %d of %d: %s", m.name, i, spec.Rounds, why)
+			break
+		}
 	}
 	return m.idle(ctx)
 }
 
 // load runs the actions of one round.
-func (m *measurement) load(ctx context.Context) ([]leak.Tally, error) {
+func (m *measurement) load(ctx context.Context, actions []leak.Block[leak.Action]) ([]leak.Tally, error) {
 	var tallies []leak.Tally
-	for _, block := range m.Scenario.Spec.Round {
+	for _, block := range actions {
 		tally, err := block.Value.Run(ctx, m.subject.Target(), m.next)
 		if err == nil {
 			err = context.Cause(ctx)
@@ -164,6 +177,11 @@ func (m *measurement) keep(ctx context.Context, round int, load []leak.Tally) er
 		return err
 	}
 	snapshot.Load = load
+	if timedOut(load) {
+		if err := m.lookAgain(ctx, &snapshot); err != nil {
+			return fmt.Errorf("second dump: %w", err)
+		}
+	}
 	m.record.Snapshots = append(m.record.Snapshots, snapshot)
 	if err := m.save(); err != nil {
 		return &leak.DiskError{Err: err}
@@ -189,24 +207,24 @@ func (m *measurement) idle(ctx context.Context) error {
 
 // snapshot settles and takes all samples.
 func (m *measurement) snapshot(ctx context.Context, round int, dir string) (leak.Snapshot, error) {
-	target := m.subject.Target()
-	s, poller, err := m.settle(ctx, target)
+	s, poller, err := m.settle(ctx)
 	if err != nil {
 		return leak.Snapshot{}, fmt.Errorf("settle: %w", err)
 	}
 	snapshot := leak.Snapshot{
 		Round: round, Time: time.Now().UTC().Truncate(time.Millisecond), Operations: m.counted, Settle: s.result,
 	}
-	for _, probe := range m.Scenario.Spec.Probes {
-		reading, err := probe.Value.Sample(ctx, target)
+	for _, probe := range m.Scenario.Spec.AllProbes() {
+		reading, err := probe.Value.Sample(ctx, m.target(probe))
 		if err != nil {
-			return leak.Snapshot{}, fmt.Errorf("capture %s: %w", probe.Kind, err)
+			return leak.Snapshot{}, fmt.Errorf("capture %s: %w", probe.Name, err)
 		}
-		if probe.Kind == poller {
+		reading.Sample.Probe = probe.Name
+		if probe.Name == poller {
 			m.useMinima(&reading.Sample, s)
 		}
 		for _, f := range reading.Files {
-			name := path.Join(dir, f.Name)
+			name := path.Join(dir, probe.Component, f.Name)
 			if err := m.Dir.WriteFile(name, f.Data); err != nil {
 				return leak.Snapshot{}, &leak.DiskError{Err: err}
 			}
@@ -218,14 +236,31 @@ func (m *measurement) snapshot(ctx context.Context, round int, dir string) (leak
 	return snapshot, nil
 }
 
-// settle waits with the first probe that can be polled and names it; without one it waits for one
+// target is what a probe reads.
+func (m *measurement) target(p leak.ProbeOf) leak.Target {
+	if c, ok := m.subject.(leak.Composed); ok && p.Component != "" {
+		return c.Component(p.Component)
+	}
+	return m.subject.Target()
+}
+
+// enough says why no more rounds are needed, "" where they are.
+func (m *measurement) enough(round int) string {
+	if m.Enough == nil || round == m.Scenario.Spec.Rounds {
+		return ""
+	}
+	return m.Enough(m.variant, *m.record)
+}
+
+// settle waits with the first probe that can be polled cheaply and names it; without one it waits for one
 // quiet window.
-func (m *measurement) settle(ctx context.Context, target leak.Target) (settled, string, error) {
+func (m *measurement) settle(ctx context.Context) (settled, string, error) {
 	spec := m.Scenario.Spec.Settle
-	for _, probe := range m.Scenario.Spec.Probes {
-		if poller, ok := probe.Value.(leak.Poller); ok {
+	for _, probe := range m.Scenario.Spec.AllProbes() {
+		target := m.target(probe)
+		if poller, ok := probe.Value.(leak.Poller); ok && target.Dump == nil {
 			s, err := settle(ctx, spec, func(ctx context.Context) (leak.Poll, error) { return poller.Poll(ctx, target) })
-			return s, probe.Kind, err
+			return s, probe.Name, err
 		}
 	}
 	err := sleep(ctx, spec.Quiet.D())
@@ -239,9 +274,15 @@ func (m *measurement) settle(ctx context.Context, target leak.Target) (settled, 
 // files stay as they were read.
 func (m *measurement) useMinima(sample *leak.Sample, s settled) {
 	sample.Values[m.Metrics[sample.Probe][0].Name] = float64(s.last.total)
+	seen := map[string]leak.Group{}
+	for _, g := range sample.Groups[s.last.source] {
+		seen[g.Stack] = g
+	}
 	minima := make([]leak.Group, 0, len(s.last.counts))
 	for id, n := range s.last.counts {
-		minima = append(minima, leak.Group{Stack: id, Count: n})
+		g := seen[id] // with who stands there, and for how long
+		g.Stack, g.Count = id, n
+		minima = append(minima, g)
 	}
 	slices.SortFunc(minima, func(a, b leak.Group) int {
 		if a.Count != b.Count {

@@ -26,6 +26,11 @@ func Load(src Source, kinds leak.Kinds) (*leak.Scenario, error) {
 		if !r.has("spec.cluster") {
 			s.Spec.Cluster = nil
 		}
+		for i := range s.Spec.Subject.Components {
+			if c := &s.Spec.Subject.Components[i]; c.Name == "" {
+				c.Name = c.Component
+			}
+		}
 		v := &validator{r, kinds, s}
 		v.all()
 	}

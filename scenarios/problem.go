@@ -116,6 +116,14 @@ func (r *report) isReported(path string) bool {
 	})
 }
 
+// isDoubtful tells whether a problem was reported of path or of anything below it.
+func (r *report) isDoubtful(path string) bool {
+	return slices.ContainsFunc(r.reported, func(p string) bool {
+		rest, ok := strings.CutPrefix(p, path)
+		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	})
+}
+
 func (r *report) position(path string) mark {
 	if p, ok := r.places[path]; ok {
 		return p.value

@@ -60,6 +60,9 @@ var (
 	folderPattern     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 	modfilePattern    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*\.mod$`)
 	quantityPattern   = regexp.MustCompile(`^\d+(\.\d+)?(m|k|Ki|M|Mi|G|Gi)?$`)
+	aliasPattern      = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]*$`)
+	versionPattern    = regexp.MustCompile(`^v\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?$`)
+	modulePattern     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._~-]*(/[A-Za-z0-9._~-]+)+$`)
 	kubernetesPattern = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
 )
 
@@ -118,6 +121,12 @@ func (v *validator) subject() {
 	}
 	v.env(path+".env", s.Env)
 	v.placement(path+".placement", s)
+	for i, alias := range s.Aliases {
+		if !aliasPattern.MatchString(alias) {
+			v.add(item(path+".aliases", i), "for example ls", "%s is not the name of a command", quote(alias))
+		}
+	}
+	v.components(path + ".components")
 	for i, rule := range s.Rules {
 		at := item(path+".rules", i)
 		if len(rule.Resources) == 0 && v.has(at) {
@@ -156,10 +165,14 @@ func (v *validator) placement(path string, s leak.SubjectSpec) {
 
 // program checks that there is exactly one way to start the subject.
 func (v *validator) program(s leak.SubjectSpec) {
-	const build, command = "spec.subject.build", "spec.subject.command"
+	const build, command, address = "spec.subject.build", "spec.subject.command", "spec.subject.url"
 	switch {
 	case v.has(build) && v.has(command):
 		v.add(command, "keep one of them", "build and command exclude each other")
+	case v.has(address) && (v.has(build) || v.has(command)):
+		v.add(address, "keep one of them", "a program is either started or runs already")
+	case v.has(address):
+		v.address(address, s)
 	case v.has(build):
 		relative := strings.HasPrefix(s.Build, "./") || strings.HasPrefix(s.Build, "../")
 		if !relative && !folderPattern.MatchString(s.Build) {
@@ -169,9 +182,91 @@ func (v *validator) program(s leak.SubjectSpec) {
 		if len(s.Command) == 0 || s.Command[0] == "" {
 			v.add(command, "for example [./server, --verbose]", "names no program")
 		}
-	case !v.isReported(command):
+	case !v.isReported(command) && !v.has("spec.subject.components"):
 		v.add(build, "give build: a folder with a main package, or command: [program, argument]", "is missing, and so is command")
 	}
+}
+
+// address checks where a program that runs already is read.
+func (v *validator) address(path string, s leak.SubjectSpec) {
+	u, err := url.Parse(s.URL)
+	switch {
+	case err != nil || !slices.Contains([]string{"http", "https", "unix"}, u.Scheme):
+		v.add(path, "as in https://127.0.0.1:6060/admin or unix:///run/app.sock", "%s is not an address", quote(s.URL))
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		v.add(path, "spec.subject.access names the files that prove who asks", "an address has no user, query or fragment here")
+	case (u.Scheme == "unix") != (u.Host == ""):
+		v.add(path, "as in https://127.0.0.1:6060/admin or unix:///run/app.sock", "%s has no host, or a socket has one", quote(s.URL))
+	}
+	if a := s.Access; (a.Cert == "") != (a.Key == "") {
+		v.add("spec.subject.access", "give cert and key", "a certificate without its key, or a key without its certificate")
+	}
+}
+
+// components checks the parts of the cluster that are observed.
+func (v *validator) components(list string) {
+	components := v.s.Spec.Subject.Components
+	if v.has(list) && v.s.Spec.Cluster == nil {
+		v.add(list, "give spec.cluster: {providers: [kind]}", "there is no cluster whose components could be observed")
+	}
+	names := make([]string, len(components))
+	for i, c := range components {
+		path := item(list, i)
+		names[i] = c.Name
+		switch {
+		case !v.has(path + ".component"):
+			v.add(path+".component", "one of: "+strings.Join(leak.ComponentKinds(), ", "), "is missing")
+		case !slices.Contains(leak.ComponentKinds(), c.Component):
+			v.add(path+".component", choice(c.Component, "components", leak.ComponentKinds()), "no component is named %s", quote(c.Component))
+		case c.Component == leak.ContainerdShim && v.s.Spec.Subject.Build == "":
+			v.add(path+".component", "subject.build, with placement pod, makes the pod", "a shim belongs to a pod, and the scenario starts none")
+		}
+		if v.has(path+".name") || v.has(path+".component") && slices.Contains(leak.ComponentKinds(), c.Component) {
+			v.name(path+".component", c.Name)
+		}
+		if len(c.Probes) == 0 {
+			v.add(path+".probes", "for example [goroutine, heap]; see `leakrig kinds`", "at least one probe is needed")
+		}
+		v.probeList(path+".probes", c.Probes)
+		for k, p := range c.Probes {
+			if c.Component == leak.ContainerdShim && p.Kind == "heap" {
+				v.add(blockPath(path+".probes", c.Probes, k), "take goroutine and process", "a shim serves no heap profile")
+			}
+		}
+	}
+	duplicates(names, func(i int) {
+		if names[i] != "" {
+			v.add(item(list, i)+".name", "give it a name of its own", "%s is taken by an earlier component", quote(names[i]))
+		}
+	})
+}
+
+// pins checks the versions of a variant's node commands.
+func (v *validator) pins(list string, pins []leak.NodePin) {
+	commands := []string{"containerd", "kubelet", "runc"}
+	names := make([]string, len(pins))
+	for i, p := range pins {
+		path := item(list, i)
+		names[i] = p.Command
+		if !slices.Contains(commands, p.Command) {
+			v.add(path+".command", choice(p.Command, "commands", commands), "no command of the node is named %s", quote(p.Command))
+		}
+		if !versionPattern.MatchString(p.Version) {
+			v.add(path+".version", "a full version, for example v1.7.35", "%s is not a version", quote(p.Version))
+		}
+		for _, module := range slices.Sorted(maps.Keys(p.Modules)) {
+			at := child(path+".modules", module)
+			if !modulePattern.MatchString(module) {
+				v.add(at, "for example github.com/containerd/ttrpc", "%s is not the path of a module", quote(module))
+			}
+			if !versionPattern.MatchString(p.Modules[module]) {
+				v.add(at, "a full version, for example v1.0.2", "%s is not a version", quote(p.Modules[module]))
+			}
+		}
+	}
+	duplicates(names, func(i int) {
+		v.add(item(list, i)+".command", "", "%s is pinned twice", quote(names[i]))
+	})
 }
 
 func (v *validator) urlPath(path, p string) {
@@ -212,6 +307,7 @@ func (v *validator) variants() {
 func (v *validator) variant(path string, variant leak.Variant) {
 	v.name(path+".name", variant.Name)
 	v.env(path+".env", variant.Env)
+	v.pins(path+".node", variant.Node)
 	if modfile := path + ".modfile"; v.has(modfile) {
 		switch {
 		case !modfilePattern.MatchString(variant.Modfile):
@@ -287,6 +383,7 @@ func (v *validator) actions() {
 	}
 	validateBlocks(v.report, list, actions)
 	uniqueNames(v.report, list, "action", actions)
+	validateBlocks(v.report, "spec.warmup.round", v.s.Spec.Warmup.Round)
 	const operation = "spec.operation"
 	switch {
 	case v.has(operation):
@@ -300,9 +397,18 @@ func (v *validator) actions() {
 func (v *validator) probes() {
 	const list = "spec.probes"
 	probes := v.s.Spec.Probes
-	if len(probes) == 0 {
+	components := len(v.s.Spec.Subject.Components) > 0
+	switch {
+	case len(probes) == 0 && !components:
 		v.add(list, "for example [goroutine, heap]; see `leakrig kinds`", "at least one probe is needed")
+	case len(probes) > 0 && components && v.s.Spec.Subject.Build == "" && len(v.s.Spec.Subject.Command) == 0:
+		v.add(list, "components have their own: subject.components[].probes", "there is no program to read")
 	}
+	v.probeList(list, probes)
+}
+
+// probeList checks the probes of the program or of a component.
+func (v *validator) probeList(list string, probes []leak.Block[leak.Probe]) {
 	validateBlocks(v.report, list, probes)
 	kinds := make([]string, len(probes))
 	for i, p := range probes {
@@ -334,15 +440,17 @@ func (v *validator) checks() {
 func (v *validator) reads(path string, r leak.Reader) {
 	const list = "spec.probes"
 	probe, metric := r.Reads()
-	probes := v.s.Spec.Probes
 	var taken []string
-	for _, p := range probes {
-		taken = append(taken, p.Kind)
+	for _, p := range v.s.Spec.AllProbes() {
+		if p.Kind == "" {
+			return
+		}
+		taken = append(taken, p.Name)
 	}
-	if slices.Contains(taken, "") || v.isReported(list) || len(probes) == 0 {
+	if v.isReported(list) || v.isDoubtful("spec.subject.components") || len(taken) == 0 {
 		return // which probes there are is in doubt, and was reported
 	}
-	metrics := v.metricsOf(probe)
+	metrics := v.metricsOf(leak.ProbeKind(probe))
 	switch {
 	case probe == "":
 		v.add(path+".probe", listing("probes here", taken), "names no probe")

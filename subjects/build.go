@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"debug/buildinfo"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -142,19 +141,12 @@ func (b Builder) binary(folder, modfile string) (string, error) {
 
 // Info reads what the binary says of itself, as go version -m does.
 func Info(binary string) leak.SubjectInfo {
-	info := leak.SubjectInfo{Command: []string{filepath.Base(binary)}}
-	b, err := buildinfo.ReadFile(binary)
-	if err != nil {
-		return info // not a Go program, or one stripped of it: nothing to say
+	var info leak.SubjectInfo
+	if f, err := os.Open(binary); err == nil {
+		defer f.Close()
+		info = leak.ReadBinary(f)
 	}
-	info.GoVersion = b.GoVersion
-	for _, m := range b.Deps {
-		module := leak.Module{Path: m.Path, Version: m.Version}
-		if m.Replace != nil {
-			module.Replace = strings.TrimSpace(m.Replace.Path + " " + m.Replace.Version)
-		}
-		info.Modules = append(info.Modules, module)
-	}
+	info.Command = []string{filepath.Base(binary)}
 	return info
 }
 

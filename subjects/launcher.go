@@ -27,8 +27,15 @@ type Launcher struct {
 	binaries map[string]string
 }
 
+// hasProgram tells whether there is a program to start; else it runs already, or components of the cluster
+// are all there is.
+func (l *Launcher) hasProgram() bool { return l.Spec.Build != "" || len(l.Spec.Command) > 0 }
+
 // Build compiles the variant, or looks its command up.
 func (l *Launcher) Build(ctx context.Context, v leak.Variant) error {
+	if !l.hasProgram() {
+		return nil
+	}
 	if len(l.Spec.Command) > 0 {
 		_, err := l.lookup()
 		return err
@@ -54,6 +61,13 @@ func (l *Launcher) Build(ctx context.Context, v leak.Variant) error {
 
 // Check tells, before anything is built, whether there is something to build or to start.
 func (l *Launcher) Check(variants []leak.Variant) error {
+	if l.Spec.URL != "" {
+		_, err := reach(l.Spec, l.Builder.ScenarioDir)
+		return err
+	}
+	if !l.hasProgram() {
+		return nil
+	}
 	if len(l.Spec.Command) > 0 {
 		_, err := l.lookup()
 		return err
@@ -77,8 +91,26 @@ func (l *Launcher) lookup() (string, error) {
 	return filepath.Abs(path)
 }
 
-// Start starts the variant at its placement.
+// Start starts the variant at its placement, and reaches the components that the scenario observes.
 func (l *Launcher) Start(ctx context.Context, v leak.Variant, c leak.Cluster, log string) (leak.Subject, error) {
+	var program leak.Subject
+	var err error
+	switch {
+	case l.hasProgram():
+		program, err = l.start(ctx, v, c, log)
+	case l.Spec.URL != "":
+		program, err = reach(l.Spec, l.Builder.ScenarioDir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(l.Spec.Components) == 0 {
+		return program, nil
+	}
+	return observe(ctx, c, l.Spec.Components, program)
+}
+
+func (l *Launcher) start(ctx context.Context, v leak.Variant, c leak.Cluster, log string) (leak.Subject, error) {
 	launch, err := l.launch(v, log)
 	if err != nil {
 		return nil, err
@@ -117,7 +149,7 @@ func (l *Launcher) launch(v leak.Variant, log string) (leak.Launch, error) {
 	return leak.Launch{
 		Variant: v.Name, Program: program, Args: args, Env: env, Port: l.Spec.Port,
 		Pprof: l.Spec.Pprof, Ready: l.Spec.Ready, ReadyTimeout: l.Spec.ReadyTimeout.D(),
-		Rules: l.Spec.Rules, Limits: l.Spec.Limits, Log: log, Info: info,
+		Rules: l.Spec.Rules, Limits: l.Spec.Limits, Aliases: l.Spec.Aliases, Log: log, Info: info,
 	}, nil
 }
 

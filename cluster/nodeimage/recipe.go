@@ -82,13 +82,20 @@ var releases = map[string]tags{
 	"v1.34.4": {etcd: "3.6.5-0", coredns: "v1.12.1", pause: "3.10.1"},
 }
 
+// containerdVersion is the containerd of the images.
+const containerdVersion = "v1.7.35"
+
+func containerdCommand(m upstream.Module, name string) command {
+	return command{m, upstream.ContainerdPath(m.Version()) + "/cmd/" + name, "usr/local/bin/" + name}
+}
+
 func newRecipe(version string, t tags) recipe {
 	kubernetes := upstream.Kubernetes(version)
 	kube := func(dir, name string) command {
 		return command{kubernetes, "k8s.io/kubernetes/cmd/" + name, dir + "/" + name}
 	}
 	containerd := func(name string) command {
-		return command{upstream.Containerd, "github.com/containerd/containerd/cmd/" + name, "usr/local/bin/" + name}
+		return containerdCommand(upstream.Containerd(containerdVersion), name)
 	}
 	return recipe{
 		version: codeVersion(),

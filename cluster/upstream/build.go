@@ -13,10 +13,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +41,10 @@ type Module struct {
 	name, version string
 	// generate makes a go.mod where there is no pin; nil when there always is one.
 	generate func(ctx context.Context, version string) ([]byte, error)
+	// modules are versions that stand in for those of the go.mod, by module path.
+	modules map[string]string
+	// cgo is set for commands with C in them.
+	cgo bool
 	// stamp are the -X flags without which the commands do not know their own version.
 	stamp []string
 }
@@ -112,18 +118,19 @@ func (b Builder) compile(ctx context.Context, m Module, dir string, p pin, pkg, 
 		return cacheHint(err)
 	}
 	mode := "-mod=readonly"
-	if p.sum == nil {
-		mode = "-mod=mod" // generated: go.sum is written as the checksum database confirms it
+	if p.sum == nil || len(m.modules) > 0 {
+		mode = "-mod=mod" // go.sum is written as the checksum database confirms it
 	}
+	c := compilation{Builder: b, dir: dir, what: command + " " + m.version, cgo: m.cgo}
 	packages := 0
-	err := b.golang(ctx, dir, command+" "+m.version, func(string) { packages++ }, "list", mode, "-deps", pkg)
+	err := c.golang(ctx, func(string) { packages++ }, "list", mode, "-deps", pkg)
 	if err != nil {
 		return err
 	}
 	tmp := filepath.Join(dir, command+".tmp")
 	defer os.Remove(tmp)
 	compiled := 0
-	err = b.golang(ctx, dir, command+" "+m.version, func(string) {
+	err = c.golang(ctx, func(string) {
 		compiled++
 		b.Progress.Status("building %s %s: %d of at most %d packages compiled", command, m.version, compiled, packages)
 	}, "build", mode, "-v", "-trimpath", "-buildvcs=false", "-ldflags", strings.Join(append([]string{"-s", "-w"}, m.stamp...), " "), "-o", tmp, pkg)
@@ -133,13 +140,26 @@ func (b Builder) compile(ctx context.Context, m Module, dir string, p pin, pkg, 
 	return os.Rename(tmp, filepath.Join(dir, command))
 }
 
-// golang runs the go command in dir and hands it each line that names a package. Downloads become
-// progress; whatever else it says is kept for the error.
-func (b Builder) golang(ctx context.Context, dir, what string, line func(string), args ...string) error {
+// compilation is one command being built.
+type compilation struct {
+	Builder
+	dir, what string
+	cgo       bool
+}
+
+// golang runs the go command and hands line each line that names a package. Downloads become progress;
+// whatever else it says is kept for the error.
+func (c compilation) golang(ctx context.Context, line func(string), args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = dir
+	cmd.Dir = c.dir
 	// GOFLAGS is not empty, since an empty one lets those of `go env -w` through.
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "CGO_ENABLED=0")
+	if c.cgo {
+		if _, err := exec.LookPath("gcc"); err != nil {
+			return leak.WithHint(fmt.Errorf("%s has C in it, and there is no C compiler", c.what), "apt-get install gcc libc6-dev")
+		}
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=1", "CC=gcc")
+	}
 	cmd.WaitDelay = 2 * time.Second // compilers that outlive an interrupted go command hold the pipe
 	r, w := io.Pipe()
 	cmd.Stdout, cmd.Stderr = w, w
@@ -154,7 +174,7 @@ func (b Builder) golang(ctx context.Context, dir, what string, line func(string)
 			switch {
 			case strings.HasPrefix(text, "go: downloading "):
 				downloads++
-				b.Progress.Status("building %s: %d modules downloaded", what, downloads)
+				c.Progress.Status("building %s: %d modules downloaded", c.what, downloads)
 			case strings.ContainsAny(text, " :"):
 				said = append(said, text)
 			default:
@@ -200,7 +220,49 @@ func (m Module) pin(ctx context.Context) (p pin, err error) {
 		p = pin{}
 		p.mod, err = m.generate(ctx, m.version)
 	}
+	if err == nil && len(m.modules) > 0 {
+		p.mod, err = replaced(p.mod, m.modules)
+	}
 	return p, err
+}
+
+// replaced is a go.mod with versions of modules that stand in for those which it would choose.
+func replaced(mod []byte, modules map[string]string) ([]byte, error) {
+	f, err := modfile.Parse("go.mod", mod, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range slices.Sorted(maps.Keys(modules)) {
+		if err := f.AddReplace(path, "", path, modules[path]); err != nil {
+			return nil, err
+		}
+	}
+	f.Cleanup()
+	return f.Format()
+}
+
+// dependentMod makes a go.mod for the commands of a module at a released version, with the replace lines
+// that the module has for itself.
+func dependentMod(ctx context.Context, name, path, version string) ([]byte, error) {
+	upstreamMod, err := downloadMod(ctx, module.Version{Path: path, Version: version})
+	if err != nil {
+		return nil, err
+	}
+	f := new(modfile.File)
+	err = errors.Join(
+		f.AddModuleStmt("leakrig.dev/upstream/"+name),
+		f.AddGoStmt("1.26.0"),
+		f.AddRequire(path, version))
+	for _, r := range upstreamMod.Replace {
+		if !strings.HasPrefix(r.New.Path, ".") { // a folder of the module itself
+			err = errors.Join(err, f.AddReplace(r.Old.Path, r.Old.Version, r.New.Path, r.New.Version))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.Cleanup()
+	return f.Format()
 }
 
 func (m Module) pinned() (p pin, err error) {

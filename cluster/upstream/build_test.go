@@ -40,6 +40,9 @@ func TestPins(t *testing.T) {
 		if main[name] == "" && len(parsed.Require) == 0 {
 			continue // a program of our own, with nothing to pin
 		}
+		if name == "containerd" {
+			main[name] = ContainerdPath(version)
+		}
 		found := false
 		for _, r := range parsed.Require {
 			found = found || (r.Mod.Path == main[name] && r.Mod.Version == version)
@@ -88,7 +91,7 @@ func TestFingerprint(t *testing.T) {
 
 // The modules that leakrig names are pinned, and stamped with the version that is pinned.
 func TestModulesArePinned(t *testing.T) {
-	for _, m := range []Module{Kubernetes("v1.34.4"), Etcd, Containerd, CoreDNS, Crictl, Pause} {
+	for _, m := range []Module{Kubernetes("v1.34.4"), Etcd, Containerd("v1.6.36"), Containerd("v1.7.35"), Containerd("v2.2.9"), CoreDNS, Crictl, Pause} {
 		f, err := m.Fingerprint()
 		if err != nil || !strings.HasPrefix(f, m.name+"-"+m.Version()+"-") {
 			t.Errorf("%s: %q, %v", m.name, f, err)
@@ -99,8 +102,16 @@ func TestModulesArePinned(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Kubernetes("v1.0.999").Fingerprint(); err == nil {
-		t.Error("a version without a pin has a fingerprint")
+	if _, err := (Module{name: "nothing", version: "v1.0.0"}).Fingerprint(); err == nil {
+		t.Error("a module without a pin, and without a way to make one, has a fingerprint")
+	}
+	seen := map[string]bool{}
+	for _, m := range []Module{Containerd("v1.6.36"), Containerd("v1.6.35"), Containerd("v1.6.36").With(map[string]string{"github.com/containerd/ttrpc": "v1.0.2"})} {
+		f, err := m.Fingerprint()
+		if err != nil || seen[f] {
+			t.Errorf("%s: %s again, or %v", m.version, f, err)
+		}
+		seen[f] = true
 	}
 }
 

@@ -1,10 +1,20 @@
 package upstream
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 
+	"golang.org/x/mod/module"
 	"golang.org/x/mod/semver"
+
+	"github.com/leakrig/leakrig/leak"
 )
 
 // Etcd is the etcd that Kubernetes v1.34 names; older API servers accept it as well.
@@ -21,10 +31,36 @@ func Kubernetes(version string) Module {
 	return m
 }
 
-// Containerd is containerd, ctr and containerd-shim-runc-v2.
-var Containerd = Module{
-	name: "containerd", version: "v1.7.35",
-	stamp: []string{"-X", "github.com/containerd/containerd/version.Version=v1.7.35"},
+// Containerd is containerd, ctr and containerd-shim-runc-v2 at a released version.
+func Containerd(version string) Module {
+	path := ContainerdPath(version)
+	return Module{
+		name: "containerd", version: version,
+		generate: func(ctx context.Context, version string) ([]byte, error) {
+			return dependentMod(ctx, "containerd", path, version)
+		},
+		stamp: []string{"-X", path + "/version.Version=" + version},
+	}
+}
+
+// ContainerdPath is the path of containerd's module at a version.
+func ContainerdPath(version string) string {
+	if major := semver.Major(version); major != "v0" && major != "v1" {
+		return "github.com/containerd/containerd/" + major
+	}
+	return "github.com/containerd/containerd"
+}
+
+// Runc is runc at a released version. It enters namespaces in C, so it needs a C compiler.
+func Runc(version string) Module {
+	const path = "github.com/opencontainers/runc"
+	return Module{
+		name: "runc", version: version, cgo: true,
+		generate: func(ctx context.Context, version string) ([]byte, error) {
+			return dependentMod(ctx, "runc", path, version)
+		},
+		stamp: []string{"-X", "main.version=" + strings.TrimPrefix(version, "v"), "-linkmode", "external", "-extldflags", "-static"},
+	}
 }
 
 // CoreDNS is the CoreDNS that kubeadm v1.34 asks for, with the plugins of kubeadm's Corefile alone. Its
@@ -43,12 +79,42 @@ var Pause = Module{name: "pause", version: "v1.0.0"}
 // Version is the version of the upstream module.
 func (m Module) Version() string { return m.version }
 
-// Fingerprint names everything that decides what is built, apart from the Go toolchain. Only pinned
-// modules have one.
+// With returns m built with other versions of modules than its go.mod names, by module path.
+func (m Module) With(modules map[string]string) Module {
+	m.modules = modules
+	return m
+}
+
+// Check tells what is wrong with the versions of m, without asking anybody whether they exist.
+func (m Module) Check() error {
+	errs := []error{checkVersion(m.name, m.version)}
+	for _, path := range slices.Sorted(maps.Keys(m.modules)) {
+		errs = append(errs, module.CheckPath(path), checkVersion(path, m.modules[path]))
+	}
+	return errors.Join(errs...)
+}
+
+func checkVersion(what, version string) error {
+	if module.CanonicalVersion(version) != version || version == "" {
+		return leak.WithHint(fmt.Errorf("%s: %q is not a full version", what, version), "as in v1.7.35")
+	}
+	return nil
+}
+
+// Fingerprint names everything that decides what is built, apart from the Go toolchain; where there is
+// no pin, apart from what the Go command makes of the requirements, too.
 func (m Module) Fingerprint() (string, error) {
 	p, err := m.pinned()
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && m.generate != nil:
+		p = pin{}
+	case err != nil:
 		return "", fmt.Errorf("%s %s is not pinned: %w", m.name, m.version, err)
 	}
-	return m.name + "-" + m.version + "-" + fingerprint(p, m.stamp), nil
+	parts := append([]string{fingerprint(p, m.stamp)}, m.stamp...)
+	for _, path := range slices.Sorted(maps.Keys(m.modules)) {
+		parts = append(parts, path, m.modules[path])
+	}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\n")))
+	return m.name + "-" + m.version + "-" + hex.EncodeToString(sum[:6]), nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/cluster"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/scenarios"
@@ -50,7 +51,7 @@ func validateCommand() *cobra.Command {
 			for _, name := range args {
 				src, s, err := open(name)
 				if err == nil {
-					if err = prepare(s, src); err != nil {
+					if err = errors.Join(prepare(s, src), checks.Feasible(s, len(s.Spec.Variants))); err != nil {
 						err = &leak.UsageError{Err: err}
 					}
 				}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,9 +15,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/cluster"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
+	"github.com/leakrig/leakrig/reports"
 	"github.com/leakrig/leakrig/runner"
 	"github.com/leakrig/leakrig/scenarios"
 	"github.com/leakrig/leakrig/subjects"
@@ -26,12 +29,16 @@ import (
 // which vanished ends the run in well under a minute.
 const checkEvery = 5 * time.Second
 
+// maxTimes bounds --times.
+const maxTimes = 1000
+
 // runFlags are the flags of `leakrig run`.
 type runFlags struct {
 	cluster   string
 	placement string
 	variants  []string
 	rounds    int
+	times     int
 	runsDir   string
 	source    string
 	format    string
@@ -61,6 +68,7 @@ standard output, progress to standard error.`,
 	c.Flags().StringVar(&f.cluster, "cluster", "auto", "provider: auto, "+strings.Join(kinds().Providers, ", "))
 	c.Flags().StringSliceVar(&f.variants, "variant", nil, "run only this variant (may be given several times)")
 	c.Flags().IntVar(&f.rounds, "rounds", 0, "measured rounds, instead of the scenario's")
+	c.Flags().IntVar(&f.times, "times", 1, "run it so often, and say how often it went as expected")
 	c.Flags().StringVar(&f.runsDir, "runs-dir", "runs", "folder for run directories")
 	c.Flags().StringVar(&f.source, "source", "", "checkout that holds subjects/ (default: looked for from here up)")
 	c.Flags().StringVar(&f.placement, "placement", "", "process or pod, instead of the scenario's")
@@ -94,7 +102,7 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 	}
 	progress := newProgress(os.Stderr)
 	defer progress.Done()
-	provider, err := f.provider(c.Context(), s, progress)
+	provider, err := f.provider(c.Context(), s, variants, progress)
 	if err != nil {
 		return 0, err
 	}
@@ -102,6 +110,39 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 	if err := launcher.Check(variants); err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
+	once := func() (int, error) {
+		return f.once(c, src, s, variants, provider, launcher, progress, format)
+	}
+	if f.times == 1 {
+		return once()
+	}
+	return repeat(c.OutOrStdout(), f.times, once)
+}
+
+// repeat runs a scenario several times and tells how often it went as expected.
+func repeat(w io.Writer, times int, once func() (int, error)) (int, error) {
+	var codes []int
+	met := 0
+	for range times {
+		code, err := once()
+		if err != nil {
+			return 0, err
+		}
+		codes = append(codes, code)
+		if code == leak.ExitInterrupted {
+			break
+		}
+		if code == leak.ExitMet {
+			met++
+		}
+	}
+	low, high := checks.Share(met, len(codes))
+	_, err := fmt.Fprintf(w, "\n%d of %d runs as expected (95 %% interval of the share: %.0f to %.0f %%)\n", met, len(codes), 100*low, 100*high)
+	return leak.WorstExit(codes...), err
+}
+
+// once is one run: measured, judged, reported.
+func (f *runFlags) once(c *cobra.Command, src scenarios.Source, s *leak.Scenario, variants []leak.Variant, provider leak.Kind[leak.Provider], launcher *subjects.Launcher, progress *progress, format reports.Format) (int, error) {
 	dir, err := newRunDir(f.runsDir, s.Metadata.Name)
 	if err != nil {
 		return 0, err
@@ -122,11 +163,14 @@ func (f *runFlags) apply(s *leak.Scenario) ([]leak.Variant, error) {
 	if f.rounds < 0 || f.rounds > scenarios.MaxRounds {
 		return nil, fmt.Errorf("--rounds must be between 1 and %d", scenarios.MaxRounds)
 	}
+	if f.times < 1 || f.times > maxTimes {
+		return nil, fmt.Errorf("--times must be between 1 and %d", maxTimes)
+	}
 	if f.rounds > 0 {
 		s.Spec.Rounds = f.rounds
 	}
 	if len(f.variants) == 0 {
-		return s.Spec.Variants, nil
+		return s.Spec.Variants, checks.Feasible(s, len(s.Spec.Variants))
 	}
 	var chosen []leak.Variant
 	var names []string
@@ -141,12 +185,12 @@ func (f *runFlags) apply(s *leak.Scenario) ([]leak.Variant, error) {
 			return nil, leak.WithHint(fmt.Errorf("--variant %s: %s has no such variant", name, s.Metadata.Name), "it has %s", strings.Join(names, ", "))
 		}
 	}
-	return chosen, nil
+	return chosen, checks.Feasible(s, len(chosen))
 }
 
 // provider chooses a provider that the scenario allows; the zero kind where it needs no cluster. auto
 // takes the first that can boot here, and says why another was passed over.
-func (f *runFlags) provider(ctx context.Context, s *leak.Scenario, p leak.Progress) (leak.Kind[leak.Provider], error) {
+func (f *runFlags) provider(ctx context.Context, s *leak.Scenario, variants []leak.Variant, p leak.Progress) (leak.Kind[leak.Provider], error) {
 	var none leak.Kind[leak.Provider]
 	bad := func(hint, problem string) error {
 		return &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--cluster %s: %s", f.cluster, problem), "%s", hint)}
@@ -159,6 +203,9 @@ func (f *runFlags) provider(ctx context.Context, s *leak.Scenario, p leak.Progre
 	auto := f.cluster == "auto"
 	if !auto && !slices.Contains(kinds().Providers, f.cluster) {
 		return none, bad("it is auto or one of: "+strings.Join(kinds().Providers, ", "), "no such provider")
+	}
+	if s.Spec.OwnClusters() && (f.options.Keep || f.options.Reuse) {
+		return none, &leak.UsageError{Err: leak.WithHint(errors.New("--keep and --reuse: the scenario observes the cluster itself, so no other run may have used it"), "leave them out")}
 	}
 	if s.Spec.Cluster == nil {
 		if !auto {
@@ -174,7 +221,7 @@ func (f *runFlags) provider(ctx context.Context, s *leak.Scenario, p leak.Progre
 		if !slices.Contains(s.Spec.Cluster.Providers, k.Name) || !auto && f.cluster != k.Name || auto && k.Name == "existing" {
 			continue
 		}
-		if err := f.preflight(ctx, k, s, p); err == nil {
+		if err := f.preflight(ctx, k, s, variants, p); err == nil {
 			return k, nil
 		} else if !auto || ctx.Err() != nil {
 			return none, err
@@ -189,9 +236,17 @@ func (f *runFlags) provider(ctx context.Context, s *leak.Scenario, p leak.Progre
 	return none, bad("it runs on: "+strings.Join(s.Spec.Cluster.Providers, ", "), "the scenario does not run there")
 }
 
-func (f *runFlags) preflight(ctx context.Context, k leak.Kind[leak.Provider], s *leak.Scenario, p leak.Progress) error {
+func (f *runFlags) preflight(ctx context.Context, k leak.Kind[leak.Provider], s *leak.Scenario, variants []leak.Variant, p leak.Progress) error {
 	if pre, ok := k.New().(leak.Preflighter); ok {
-		return pre.Preflight(ctx, leak.BootOptions{Spec: *s.Spec.Cluster, Pods: f.placed(s, k.Name) == leak.PlacementPod, Progress: p})
+		for _, v := range variants {
+			err := pre.Preflight(ctx, leak.BootOptions{
+				Spec: *s.Spec.Cluster, Pods: f.placed(s, k.Name) == leak.PlacementPod,
+				Node: v.Node, Components: s.Spec.Subject.Components, Progress: p,
+			})
+			if err != nil || !s.Spec.OwnClusters() {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -223,7 +278,7 @@ func (f *runFlags) placed(s *leak.Scenario, provider string) string {
 // prepare reads what the actions need beside the scenario file.
 func prepare(s *leak.Scenario, src scenarios.Source) error {
 	var errs []error
-	for _, b := range s.Spec.Round {
+	for _, b := range slices.Concat(s.Spec.Warmup.Round, s.Spec.Round) {
 		if p, ok := b.Value.(leak.Preparer); ok {
 			if err := p.Prepare(src.Files); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", b.Name, err))
@@ -274,16 +329,23 @@ func (f *runFlags) measure(ctx context.Context, s *leak.Scenario, variants []lea
 	launcher.Scratch = filepath.Join(scratch, "subjects")
 	config := runner.Config{
 		Scenario: s, Variants: variants, Dir: dir, Launcher: launcher, Metrics: metrics(s), Progress: progress,
-		Version: version(), Args: f.args, CheckEvery: checkEvery,
+		Version: version(), Args: f.args, CheckEvery: checkEvery, OwnClusters: s.Spec.OwnClusters(),
+		Enough: func(v leak.Variant, record leak.VariantRecord) string { return checks.Enough(s, v, record) },
 	}
 	logs := dir.Path("cluster")
 	if provider.New != nil {
-		config.Boot = func(ctx context.Context) (leak.Cluster, error) {
-			clusterDir := filepath.Join(scratch, "cluster")
+		config.Boot = func(ctx context.Context, v leak.Variant) (leak.Cluster, error) {
+			clusterDir, logs := filepath.Join(scratch, "cluster"), logs
+			if config.OwnClusters {
+				clusterDir, logs = filepath.Join(clusterDir, v.Name), filepath.Join(logs, v.Name)
+			}
 			if err := errors.Join(os.MkdirAll(logs, 0o700), os.MkdirAll(clusterDir, 0o700)); err != nil {
 				return nil, err
 			}
-			return provider.New().Boot(ctx, leak.BootOptions{Spec: *s.Spec.Cluster, Run: runID(dir), Scratch: clusterDir, Logs: logs, Progress: progress})
+			return provider.New().Boot(ctx, leak.BootOptions{
+				Spec: *s.Spec.Cluster, Run: runID(dir), Node: v.Node, Components: s.Spec.Subject.Components,
+				Scratch: clusterDir, Logs: logs, Progress: progress,
+			})
 		}
 	}
 	record, err := runner.Run(ctx, config)
@@ -310,9 +372,9 @@ func complete(r *leak.Record) bool {
 func metrics(s *leak.Scenario) map[string][]leak.Metric {
 	m := map[string][]leak.Metric{}
 	for _, k := range profiles.Kinds() {
-		for _, p := range s.Spec.Probes {
+		for _, p := range s.Spec.AllProbes() {
 			if p.Kind == k.Name {
-				m[k.Name] = k.Metrics
+				m[p.Name] = k.Metrics
 			}
 		}
 	}

@@ -19,6 +19,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"leakrig": main,
 		"exits":   exits,
+		"served":  served,
+		"get":     get,
 	})
 }
 
@@ -39,6 +41,7 @@ func TestScripts(t *testing.T) {
 			return canMount(t), nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"await":  await,
 			"listen": listen,
 			"tiny":   tiny,
 			"subst":  subst,

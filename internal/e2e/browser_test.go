@@ -3,9 +3,14 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	_ "embed"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,53 +18,353 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/reports"
 )
 
-// inBrowser opens a report from its file in a headless Chromium, with the network off and the page's
-// scripts disabled, and looks at it as a reader would.
-func inBrowser(t *testing.T, page string) {
-	ctx := browser(t)
-	var problems []string
-	listen := chromedp.Listen(ctx, func(ev any) {
+// inBrowser opens the report of a real run in a headless Chromium, as a reader would: with its script and
+// without, in the light and in the dark, on a desk and on a phone.
+func inBrowser(t *testing.T, file string) {
+	plain := openPage(t, file, false)
+	if title := evaluate[string](t, plain.ctx, `document.querySelector('h1').innerText`); title != "watch-then-delete" {
+		t.Errorf("title %q", title)
+	}
+	if text := evaluate[string](t, plain.ctx, `document.querySelector('.sentence').innerText`); !strings.Contains(text, "StreamWatcher") {
+		t.Errorf("sentence %q", text)
+	}
+	fingerprint := evaluate[string](t, plain.ctx, `[...document.querySelectorAll('.flame .fp title')].map(e => e.textContent).join()`)
+	if !strings.Contains(fingerprint, receive) {
+		t.Errorf("the fingerprint is not marked: %q", fingerprint)
+	}
+	for _, p := range []*opened{plain, openPage(t, file, true)} {
+		looksRight(t, p)
+		p.quiet(t)
+	}
+	met("chromium")
+}
+
+// The examples that the documentation shows. LEAKRIG_PICTURES names a folder for pictures of them.
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob("../../docs/examples/*.html")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	for _, file := range files {
+		file, err := filepath.Abs(file)
+		check(t, err)
+		p := openPage(t, file, true)
+		looksRight(t, p)
+		p.quiet(t)
+		if dir := os.Getenv("LEAKRIG_PICTURES"); dir != "" {
+			pictures(t, file, filepath.Join(dir, strings.TrimSuffix(filepath.Base(file), ".html")))
+		}
+	}
+	met("chromium")
+}
+
+func TestReportWithoutScript(t *testing.T) {
+	p := openPage(t, writeReport(t, reportInput(60, nil), "html"), false)
+	looksRight(t, p)
+	// The tabs are the style sheet's.
+	if n := evaluate[int](t, p.ctx, `[...document.querySelectorAll('.flame')].filter(e => e.checkVisibility()).length`); n != 1 {
+		t.Errorf("%d flame graphs at once", n)
+	}
+	before := evaluate[string](t, p.ctx, visibleFlame)
+	check(t, chromedp.Do(p.ctx, chromedp.Click(chromedp.CSS(`label[for="flame1-1"]`))))
+	if after := evaluate[string](t, p.ctx, visibleFlame); after == before || !strings.Contains(after, "Heap bytes") {
+		t.Errorf("the tab shows %q after %q", after, before)
+	}
+	check(t, chromedp.Do(p.ctx, chromedp.Focus(chromedp.CSS(`#flame1-1`)), chromedp.KeyEvent(kb.ArrowRight)))
+	if after := evaluate[string](t, p.ctx, visibleFlame); !strings.Contains(after, "Heap objects") {
+		t.Errorf("the arrow key shows %q", after)
+	}
+	p.quiet(t)
+	met("chromium")
+}
+
+const visibleFlame = `[...document.querySelectorAll('.flame')].filter(e => e.checkVisibility()).map(e => e.getAttribute('aria-label')).join()`
+
+func TestReportWithScript(t *testing.T) {
+	p := openPage(t, writeReport(t, reportInput(60, nil), "html"), true)
+	looksRight(t, p)
+
+	const frame = `[...document.querySelectorAll('.flame-box .flame')].find(e => e.checkVisibility()).children`
+	width := func(i int) string {
+		return evaluate[string](t, p.ctx, fmt.Sprintf(`%s[%d].getAttribute('display') === 'none' ? 'none' : %s[%d].getAttribute('width')`, frame, i, frame, i))
+	}
+	was := width(3)
+	evaluate[any](t, p.ctx, frame+`[3].querySelector('rect').dispatchEvent(new MouseEvent('click', {bubbles: true}))`)
+	if was == "100%" || width(3) != "100%" || width(0) != "100%" {
+		t.Errorf("zoomed in: %s became %s below %s", was, width(3), width(0))
+	}
+	check(t, chromedp.Do(p.ctx, chromedp.Focus(chromedp.CSS(`.flame-box`)), chromedp.KeyEvent(kb.Escape)))
+	if width(3) != was {
+		t.Errorf("zoomed out: %s became %s", was, width(3))
+	}
+	check(t, chromedp.Do(p.ctx, chromedp.Focus(chromedp.CSS(`.flame-box`)), chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.Enter)))
+	if said := evaluate[string](t, p.ctx, `document.querySelector('.at-frame').textContent`); !strings.Contains(said, "total ") {
+		t.Errorf("the keyboard came to %q", said)
+	}
+	check(t, chromedp.Do(p.ctx, chromedp.KeyEvent(kb.Escape), chromedp.SendKeys(chromedp.CSS(`.flame-tools input`), "leaf1")))
+	hits := evaluate[int](t, p.ctx, `document.querySelectorAll('.flame .hit').length`)
+	if said := evaluate[string](t, p.ctx, `document.querySelector('.flame-tools output').textContent`); hits == 0 || !strings.HasPrefix(said, fmt.Sprint(hits)) {
+		t.Errorf("%d hits, said to be %q", hits, said)
+	}
+
+	for _, sorted := range []string{"descending", "ascending"} {
+		evaluate[any](t, p.ctx, `document.querySelector('.flames table.sortable th button').click()`)
+		if got := evaluate[string](t, p.ctx, `document.querySelector('.flames table.sortable th').getAttribute('aria-sort')`); got != sorted {
+			t.Errorf("sorted %s, want %s", got, sorted)
+		}
+		column := evaluate[[]float64](t, p.ctx, `[...document.querySelector('.flames table.sortable').tBodies[0].rows].map(r => parseFloat(r.cells[0].textContent.replace('−', '-')))`)
+		if sorted == "descending" {
+			slices.Reverse(column)
+		}
+		if len(column) < 5 || !slices.IsSorted(column) {
+			t.Errorf("%s: %v", sorted, column)
+		}
+	}
+	evaluate[any](t, p.ctx, `document.querySelector('.command .copy').click()`)
+	if said := evaluate[string](t, p.ctx, `getSelection().toString()`); !strings.HasPrefix(said, "leakrig ") {
+		t.Errorf("copied %q", said)
+	}
+	p.quiet(t)
+	met("chromium")
+}
+
+// What a profile, a scenario or a log says stays text, wherever it stands.
+func TestReportStaysText(t *testing.T) {
+	const hostile = `<script>alert(1)</script>"onload="alert(1)'><img src=x onerror=alert(1)></title></svg><svg onload=alert(1)></script><script>alert(1)</script>`
+	in := reportInput(20, func(name string) string { return hostile + name })
+	for format, c := range map[string]struct {
+		scripts int
+		texts   []string
+	}{"html": {1, []string{"work3", "a log line", "A scenario", "a finding"}}, "svg": {0, []string{"work3"}}} {
+		p := openPage(t, writeReport(t, in, format), true)
+		if n := evaluate[int](t, p.ctx, `document.getElementsByTagName('script').length`); n != c.scripts {
+			t.Errorf("%s: %d scripts", format, n)
+		}
+		if bad := evaluate[string](t, p.ctx, `[...document.querySelectorAll('*')].filter(e => e.localName === 'img' || [...e.attributes].some(a => a.name.startsWith('on'))).map(e => e.outerHTML.slice(0, 80)).join()`); bad != "" {
+			t.Errorf("%s: %s", format, bad)
+		}
+		for _, text := range c.texts {
+			if !evaluate[bool](t, p.ctx, fmt.Sprintf(`document.documentElement.textContent.includes(%q)`, hostile+text)) {
+				t.Errorf("%s: %s is not there as it was", format, text)
+			}
+		}
+		p.quiet(t)
+	}
+	met("chromium")
+}
+
+// How long a reader waits for the verdict, in this Chromium on this machine.
+func TestReportOpensAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		stacks int
+		limit  float64
+	}{{60, 300}, {10_000, 1000}} {
+		file := writeReport(t, reportInput(c.stacks, nil), "html")
+		info, err := os.Stat(file)
+		check(t, err)
+		if info.Size() > 2<<20 {
+			t.Errorf("%d stacks: %d bytes", c.stacks, info.Size())
+		}
+		p := openPage(t, file, true)
+		var waits []float64
+		for range 7 {
+			check(t, chromedp.Do(p.ctx, chromedp.Reload(), chromedp.WaitVisible(chromedp.CSS(".sentence"))))
+			seen := evaluate[float64](t, p.ctx, `new Promise(done => {
+				const paint = () => { const p = performance.getEntriesByName('first-contentful-paint')[0]; p ? done(p.startTime) : setTimeout(paint, 5); };
+				paint();
+			})`, chromedp.EvalAwaitPromise)
+			if !evaluate[bool](t, p.ctx, `document.querySelector('.sentence').getBoundingClientRect().bottom < innerHeight`) {
+				t.Error("the verdict is below the fold")
+			}
+			waits = append(waits, seen)
+		}
+		slices.Sort(waits)
+		t.Logf("%d stacks, %d KiB: verdict painted after %.0f ms (median of %d; %.0f to %.0f)", c.stacks, info.Size()>>10, waits[len(waits)/2], len(waits), waits[0], waits[len(waits)-1])
+		if waits[len(waits)/2] > c.limit {
+			t.Errorf("%d stacks: %v ms, at most %.0f wanted", c.stacks, waits, c.limit)
+		}
+	}
+	met("chromium")
+}
+
+// opened is a page with all that it complained of and asked for.
+type opened struct {
+	ctx      context.Context
+	problems []string
+}
+
+// openPage opens a file. Without script the page's own does not run; what the test evaluates does.
+func openPage(t *testing.T, file string, scripted bool) *opened {
+	t.Helper()
+	p := &opened{ctx: browser(t)}
+	listen := chromedp.Listen(p.ctx, func(ev any) {
 		switch ev := ev.(type) {
 		case *log.EventEntryAdded:
-			problems = append(problems, ev.Entry.Text)
+			p.problems = append(p.problems, "log: "+ev.Entry.Text)
 		case *runtime.EventExceptionThrown:
-			problems = append(problems, ev.ExceptionDetails.Text)
+			p.problems = append(p.problems, "exception: "+ev.ExceptionDetails.Text)
+		case *runtime.EventConsoleAPICalled:
+			p.problems = append(p.problems, fmt.Sprintf("console: %s", ev.Type))
+		case *page.EventJavascriptDialogOpening:
+			p.problems = append(p.problems, "dialog: "+ev.Message)
+		case *network.EventRequestWillBeSent:
+			if !strings.HasPrefix(ev.Request.URL, "file://") {
+				p.problems = append(p.problems, "request: "+ev.Request.URL)
+			}
 		}
 	})
 	check(t, listen)
-	call(t, ctx, log.Enable, cdp.Empty{})
-	call(t, ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-	check(t, chromedp.Do(ctx,
-		chromedp.EmulateViewport(1280, 900),
-		chromedp.Navigate("file://"+page),
-		chromedp.WaitVisible(chromedp.CSS("h1")),
-		chromedp.WaitVisible(chromedp.CSS(".sentence")),
-	))
-	// The page is loaded; what is evaluated from here on is the test's.
-	call(t, ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{})
-	if title := evaluate[string](t, ctx, `document.querySelector('h1').innerText`); title != "watch-then-delete" {
-		t.Errorf("title %q", title)
+	call(t, p.ctx, log.Enable, cdp.Empty{})
+	call(t, p.ctx, network.Enable, network.EnableParams{})
+	call(t, p.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !scripted})
+	check(t, chromedp.Do(p.ctx, chromedp.EmulateViewport(1280, 900), chromedp.Navigate("file://"+file)))
+	call(t, p.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{})
+	return p
+}
+
+// quiet fails where the page said anything in the console, or wanted anything from elsewhere.
+func (p *opened) quiet(t *testing.T) {
+	t.Helper()
+	if len(p.problems) > 0 {
+		t.Errorf("the page complains: %q", p.problems)
 	}
-	if text := evaluate[string](t, ctx, `document.querySelector('.sentence').innerText`); !strings.Contains(text, "StreamWatcher") {
-		t.Errorf("sentence %q", text)
-	}
-	if charts := evaluate[int](t, ctx, `document.querySelectorAll('svg[role=img]').length`); charts < 4 {
-		t.Errorf("%d charts", charts)
-	}
-	for _, width := range []int64{1280, 390} {
-		check(t, chromedp.Do(ctx, chromedp.EmulateViewport(width, 844)))
-		if !evaluate[bool](t, ctx, `document.documentElement.scrollWidth <= document.documentElement.clientWidth`) {
-			t.Errorf("scrolls sideways at %d px", width)
+}
+
+//go:embed contrast.js
+var contrast string
+
+// looksRight looks at what every reader needs: verdict, charts and flame graphs in sight, landmarks, text
+// that can be read, and no page wider than its window.
+func looksRight(t *testing.T, p *opened) {
+	t.Helper()
+	for what, least := range map[string]int{
+		".sentence": 1, "main": 1, "nav[aria-label]": 1, "figure svg.chart[role=img] title": 3, ".flame[role=img][aria-label] > svg": 2,
+	} {
+		script := fmt.Sprintf(`[...document.querySelectorAll(%q)].filter(e => (e.localName === 'title' ? e.parentElement : e).checkVisibility()).length`, what)
+		if n := evaluate[int](t, p.ctx, script); n < least {
+			t.Errorf("%d of %s in sight", n, what)
 		}
 	}
-	if len(problems) > 0 {
-		t.Errorf("the console says: %q", problems)
+	if nameless := evaluate[string](t, p.ctx, `[...document.querySelectorAll('button, input, a, [role=img], [tabindex]')].filter(e => !(e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.labels?.length || e.textContent.trim())).map(e => e.outerHTML.slice(0, 90)).join()`); nameless != "" {
+		t.Errorf("without a name: %s", nameless)
 	}
-	met("chromium")
+	for _, scheme := range []string{"light", "dark"} {
+		colours(t, p.ctx, scheme)
+		if faint := evaluate[[]string](t, p.ctx, contrast); len(faint) > 0 {
+			t.Errorf("%s: hard to read: %s", scheme, strings.Join(faint[:min(len(faint), 8)], "\n"))
+		}
+	}
+	colours(t, p.ctx, "light")
+	for _, width := range []int64{390, 1280} {
+		check(t, chromedp.Do(p.ctx, chromedp.EmulateViewport(width, 844)))
+		if wide := evaluate[int](t, p.ctx, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wide > 0 {
+			t.Errorf("scrolls sideways at %d px, by %d", width, wide)
+		}
+	}
+}
+
+func colours(t *testing.T, ctx context.Context, scheme string) {
+	t.Helper()
+	call(t, ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+}
+
+// pictures are for a person to look at.
+func pictures(t *testing.T, file, dir string) {
+	t.Helper()
+	check(t, os.MkdirAll(dir, 0o755))
+	for _, c := range []struct {
+		name, scheme, media string
+		width               int64
+	}{{"light", "light", "", 1280}, {"dark", "dark", "", 1280}, {"phone", "light", "", 390}, {"print", "light", "print", 720}} {
+		p := openPage(t, file, true)
+		call(t, p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: c.media, Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: c.scheme}}})
+		evaluate[any](t, p.ctx, `document.querySelectorAll('#flame1-1').forEach(e => e.click())`) // the heap
+		check(t, chromedp.Do(p.ctx, chromedp.EmulateViewport(c.width, 900)))
+		picture, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
+		check(t, err)
+		check(t, os.WriteFile(filepath.Join(dir, c.name+".png"), picture, 0o644))
+	}
+	p := openPage(t, file, true)
+	pdf, err := chromedp.Run(p.ctx, chromedp.PrintToPDF())
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(dir, "print.pdf"), pdf, 0o644))
+}
+
+// reportInput is a judged run of two variants with so many stacks each, every foreign string made by name
+// where that is given.
+func reportInput(stacks int, name func(string) string) reports.Input {
+	if name == nil {
+		name = func(s string) string { return s }
+	}
+	start := time.Date(2026, 11, 20, 14, 3, 12, 0, time.UTC)
+	in := reports.Input{
+		RunDir:   "runs/browser/20261120T140312Z",
+		Scenario: &leak.Scenario{Metadata: leak.Metadata{Name: "browser", Description: name("A scenario")}},
+		Record: &leak.Record{Schema: leak.RecordSchema, Scenario: "browser", Leakrig: "(test)", Started: start, Finished: start.Add(time.Minute),
+			Plan: leak.Plan{Variants: []string{"leaky", "fixed"}, Rounds: 8}, Warnings: []string{name("a log line")},
+			Metrics: map[string]leak.Metric{"goroutine.count": {Unit: "goroutines"}, "heap.alloc": {Unit: "bytes"}, "heap.objects": {Unit: "objects"}}},
+		Verdict: &leak.Verdict{Schema: leak.VerdictSchema, Result: leak.Met, Sentence: name("leaky leaks, fixed is clean.")},
+	}
+	for _, variant := range in.Record.Plan.Variants {
+		growth := map[string]int64{"leaky": 3, "fixed": 0}[variant]
+		outcome := map[string]leak.Outcome{"leaky": leak.Leaking, "fixed": leak.Clean}[variant]
+		vr := leak.VariantRecord{Name: variant, Stacks: map[string]leak.Stack{}}
+		var grown []leak.StackGrowth
+		f := leak.Finding{Check: "goroutines", Kind: "growth", Series: "goroutine.count", Unit: "goroutines", Outcome: outcome, Summary: name("a finding"),
+			PerOperation: float64(growth), Low: float64(growth) * 0.9, High: float64(growth) * 1.1, Bound: 0.1, BoundPerOperation: true}
+		for round := range 9 {
+			var groups []leak.Group
+			for i := range stacks {
+				s := leak.Stack{State: "chan send"}
+				for _, fn := range []string{fmt.Sprintf("leaf%d", i), fmt.Sprintf("work%d", i%40), fmt.Sprintf("serve%d", i%7), "main"} {
+					s.Frames = append(s.Frames, leak.Frame{Func: "example.com/m/p." + name(fn), File: "example.com/m@v1.0.0/p/p.go", Line: 1 + i})
+				}
+				vr.Stacks[s.ID()] = s
+				grew := int64(round) * growth * int64(1+i%9)
+				groups = append(groups, leak.Group{Stack: s.ID(), Count: 5 + grew, Bytes: 4096 + 2048*grew})
+				if round == 8 && grew > 0 && len(grown) < 20 {
+					grown = append(grown, leak.StackGrowth{ID: s.ID(), Stack: s, From: 5, To: 5 + grew, PerOperation: 1, Fingerprint: i == 0})
+				}
+			}
+			shot := leak.Snapshot{Round: round, Operations: 20 * round, Settle: leak.SettleResult{Settled: true}}
+			for _, probe := range []string{"goroutine", "heap"} {
+				source := map[string]string{"goroutine": "profile", "heap": "heap"}[probe]
+				shot.Samples = append(shot.Samples, leak.Sample{Probe: probe, Groups: map[string][]leak.Group{source: groups}, Files: []string{fmt.Sprintf("%s/round-%d/%s.pb.gz", variant, round, probe)},
+					Values: map[string]float64{"count": float64(50 + 60*int64(round)*growth), "alloc": 1 << 20, "objects": 5000}})
+			}
+			f.Points = append(f.Points, leak.Point{Round: round, Operations: 20 * round, Value: shot.Samples[0].Values["count"]})
+			vr.Snapshots = append(vr.Snapshots, shot)
+		}
+		in.Record.Variants = append(in.Record.Variants, vr)
+		in.Verdict.Variants = append(in.Verdict.Variants, leak.VariantVerdict{Variant: variant, Outcome: outcome, Result: leak.Met, Reason: name("a reason"),
+			Findings: []leak.Finding{f}, Growing: grown, HeapGrowing: grown})
+	}
+	return in
+}
+
+func writeReport(t *testing.T, in reports.Input, format string) string {
+	t.Helper()
+	for _, f := range reports.Formats() {
+		if f.Name == format {
+			var b bytes.Buffer
+			check(t, f.Render(&b, in))
+			file := filepath.Join(t.TempDir(), "report."+format)
+			check(t, os.WriteFile(file, b.Bytes(), 0o644))
+			return file
+		}
+	}
+	t.Fatalf("no format %s", format)
+	return ""
 }
 
 func call[P, R any](t *testing.T, ctx context.Context, cmd cdp.Command[P, R], params P) {
@@ -68,9 +373,9 @@ func call[P, R any](t *testing.T, ctx context.Context, cmd cdp.Command[P, R], pa
 	check(t, err)
 }
 
-func evaluate[T any](t *testing.T, ctx context.Context, script string) T {
+func evaluate[T any](t *testing.T, ctx context.Context, script string, options ...chromedp.EvaluateOption) T {
 	t.Helper()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](script))
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](script, options...))
 	check(t, err)
 	return v
 }
@@ -108,7 +413,7 @@ func browser(t *testing.T) context.Context {
 	t.Cleanup(cancel)
 	ctx, cancel := chromedp.NewContext(allocator)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, time.Minute)
+	ctx, cancel = context.WithTimeout(ctx, 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -1,127 +1,129 @@
-// Command calibration grows in ways of known size, so that the rig can be held against the truth. It is
-// the one subject whose leak is its own: an instrument is calibrated on a known weight.
+// Command calibration grows in ways of known size, or looks as if it did, so that the rig can be held
+// against the truth. It is the one subject whose leak is its own: an instrument is calibrated on a known
+// weight. What it says it leaks it does leak, with real goroutines, memory and descriptors that nothing
+// ever lets go; what it says is healthy is ordinary code that ordinary services have.
 //
-// Which way is chosen by -plant. Every POST to /work is one operation, and does some honest work, too.
+// Which way is chosen by -plant. Every POST to /work is one operation, and does some honest work, too. On
+// its end the program writes what it has retained, counted and not computed, and over how many operations.
 package main
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"log"
+	"math/rand/v2"
 	"net/http"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/leakrig/leakrig/subjects/serve"
 )
 
 // plants are the ways to grow, by name; each returns what an operation does.
-var plants = map[string]func() func(){
+var plants = map[string]func(options) func(){
+	// leaks.go
+	"goroutine":  goroutine,
+	"heap":       heap,
+	"descriptor": descriptor,
+	"two":        two,
+	"hidden":     hidden,
+	// healthy.go
 	"nothing":   nothing,
-	"goroutine": goroutine,
-	"heap":      heap,
 	"lazy":      lazy,
 	"pool":      pool,
 	"ticker":    ticker,
+	"lru":       lru,
+	"map":       mapCache,
+	"sync-pool": syncPool,
+	"conns":     conns,
+	"queue":     queue,
+	"scaling":   scaling,
+	"gc":        gcNoise,
+	"keepalive": keepAlive,
+}
+
+// options are the flags that a plant may read.
+type options struct {
+	every, after, size int
 }
 
 func main() {
+	var o options
 	plant := flag.String("plant", "nothing", "the way to grow")
+	noise := flag.Bool("noise", false, "do noisy work in every operation")
+	flag.IntVar(&o.every, "every", 1, "a leak leaks in every so manieth operation")
+	flag.IntVar(&o.after, "after", 0, "a leak starts after this many operations")
+	flag.IntVar(&o.size, "size", 16<<10, "bytes that a leak of memory leaks at once: 64, 1024 or a multiple of 8192")
 	flag.Parse()
 	start, ok := plants[*plant]
 	if !ok {
 		log.Fatalf("calibration: unknown -plant %q", *plant)
 	}
-	operate := start()
+	operate := start(o)
+	traffic := noisyTraffic()
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /work", func(w http.ResponseWriter, _ *http.Request) {
 		garbage := make([]byte, 32<<10)
 		operate()
+		if *noise {
+			traffic()
+		}
 		fmt.Fprintln(w, len(garbage))
 	})
 	serve.Main(mux)
+	fmt.Println(&truth)
 }
 
-func nothing() func() { return func() {} }
-
-// goroutine leaks one goroutine an operation, blocked in chan send.
-func goroutine() func() {
-	return func() {
-		unread := make(chan int)
-		go leakySend(unread)
-	}
+// retained is what the program holds and will never let go.
+type retained struct {
+	operations, goroutines, bytes, descriptors atomic.Int64
 }
 
-func leakySend(c chan<- int) { c <- 1 }
+var truth retained
 
-// heap leaks 16 KiB an operation.
-func heap() func() {
+// String is the line that the rig's self-check reads.
+func (r *retained) String() string {
+	return fmt.Sprintf("calibration: retained goroutines=%d bytes=%d descriptors=%d in %d operations",
+		r.goroutines.Load(), r.bytes.Load(), r.descriptors.Load(), r.operations.Load())
+}
+
+// rarely wraps a leak so that it starts late and happens in some operations only. The operations that are
+// counted are those since it may have leaked.
+func rarely(o options, leak func()) func() {
 	var mu sync.Mutex
-	var kept [][]byte
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		kept = append(kept, bytes.Repeat([]byte{1}, 16<<10)) // written to, so that it is resident
-	}
-}
-
-// lazy makes 8 MiB and 20 goroutines once, in the middle of the measured rounds.
-func lazy() func() {
-	var mu sync.Mutex
-	var block []byte
 	operations := 0
 	return func() {
 		mu.Lock()
-		defer mu.Unlock()
-		if operations++; operations != 90 {
+		operations++
+		n := operations - o.after
+		mu.Unlock()
+		if n <= 0 {
 			return
 		}
-		block = make([]byte, 8<<20)
-		for range 20 {
-			go func() { select {} }()
+		truth.operations.Add(1)
+		if n%o.every == 0 {
+			leak()
 		}
-		_ = block
 	}
 }
 
-// pool has workers that are started as they are needed, up to a cap that the second round reaches.
-func pool() func() {
-	const limit = 50
-	jobs := make(chan func())
+// noisyTraffic is what a busy service does beside leaking: garbage of any size, short-lived goroutines, and
+// a bounded history whose entries differ in size.
+func noisyTraffic() func() {
 	var mu sync.Mutex
-	workers := 0
+	history := make([][]byte, 64)
+	next := 0
 	return func() {
-		mu.Lock()
-		if workers < limit {
-			workers++
-			buffer := make([]byte, 64<<10)
-			go func() {
-				for job := range jobs {
-					clear(buffer)
-					job()
-				}
-			}()
-		}
-		mu.Unlock()
 		done := make(chan struct{})
-		jobs <- func() { close(done) }
+		go func() {
+			defer close(done)
+			_ = make([]byte, rand.IntN(64<<10))
+		}()
 		<-done
+		entry := make([]byte, rand.IntN(2<<10))
+		mu.Lock()
+		defer mu.Unlock()
+		history[next%len(history)] = entry
+		next++
 	}
-}
-
-// ticker works in the background all the time: short-lived goroutines and garbage, whatever the load.
-func ticker() func() {
-	go func() {
-		for range time.Tick(30 * time.Millisecond) {
-			for range 3 {
-				go func() {
-					garbage := make([]byte, 256<<10)
-					time.Sleep(20 * time.Millisecond)
-					_ = garbage
-				}()
-			}
-		}
-	}()
-	return func() {}
 }

@@ -1,0 +1,107 @@
+package checks
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// Runs in which nothing grows, judged whole with the gates and the budget that every run has: three noisy
+// series a run, far over the bound each, so that only the statistics stand between them and a false
+// alarm. The budget allows 1 in 1000; the gates beside the trend test make it rarer.
+func TestFalseAlarmRate(t *testing.T) {
+	const runs = 20_000
+	s := &leak.Scenario{Spec: leak.Spec{
+		Rounds:   6,
+		Variants: []leak.Variant{{Name: "v", Expect: leak.ExpectClean}},
+		Checks: []leak.Block[leak.Check]{
+			{Kind: "growth", Name: "count", Value: &Growth{Probe: "goroutine", MaxPerOp: 0.01}},
+			{Kind: "growth", Name: "alloc", Value: &Growth{Probe: "heap", MaxPerOp: 0.01}},
+			{Kind: "growth", Name: "objects", Value: &Growth{Probe: "heap", Metric: "objects", MaxPerOp: 0.01}},
+		},
+	}}
+	if err := Feasible(s, 1); err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(6, 6))
+	significant, alarms := 0, 0
+	for range runs {
+		v := variantOf("v", 1, 1, 1, 1, 1, 1, 1)
+		for _, shot := range append([]*leak.Snapshot{v.Idle}, pointers(v.Snapshots)...) {
+			for i := range shot.Samples {
+				for metric := range shot.Samples[i].Values {
+					shot.Samples[i].Values[metric] = 1000 + 100*rng.NormFloat64()
+				}
+			}
+		}
+		verdict := Judge(s, &leak.Record{Plan: leak.Plan{Rounds: 6, Variants: []string{"v"}}, Variants: []leak.VariantRecord{v}, Metrics: testMetrics()})
+		if verdict.Variants[0].Outcome == leak.Leaking {
+			alarms++
+		}
+		for _, f := range verdict.Variants[0].Findings {
+			for _, g := range f.Gates {
+				if g.Name == "trend" && g.Holds {
+					significant++
+				}
+			}
+		}
+	}
+	// Binomial with mean 20 at most: 35 is beyond three standard deviations.
+	if most := 35; significant > most || alarms > most {
+		t.Errorf("%d trends and %d alarms in %d runs, allowed %d", significant, alarms, runs, most)
+	}
+	t.Logf("%d runs: %d significant trends, %d false alarms", runs, significant, alarms)
+}
+
+func pointers(shots []leak.Snapshot) []*leak.Snapshot {
+	var list []*leak.Snapshot
+	for i := range shots {
+		list = append(list, &shots[i])
+	}
+	return list
+}
+
+func TestFeasible(t *testing.T) {
+	for _, tt := range []struct {
+		rounds, checks, variants int
+		want                     string // of the hint; "" is feasible
+	}{
+		{5, 0, 3, ""}, // only bounds, no trends
+		{5, 1, 1, ""}, // 2/7! = 4.0e-4 of 1e-3
+		{5, 2, 1, ""}, // of 5e-4
+		{5, 3, 1, "6 rounds are enough"},
+		{4, 1, 1, "5 rounds are enough for a series without noise, 6 leave room"},
+		{7, 3, 6, ""},
+		{5, 3, 6, "6 rounds are enough"},
+		{6, 40, 40, "8 rounds are enough"},
+	} {
+		s := &leak.Scenario{Spec: leak.Spec{Rounds: tt.rounds, Checks: []leak.Block[leak.Check]{{Kind: "delta", Value: &Delta{}}}}}
+		for range tt.checks {
+			s.Spec.Checks = append(s.Spec.Checks, leak.Block[leak.Check]{Kind: "growth", Value: &Growth{}})
+		}
+		err := Feasible(s, tt.variants)
+		if (err == nil) != (tt.want == "") || !strings.Contains(leak.Hint(err), tt.want) {
+			t.Errorf("%d rounds, %d checks, %d variants: %v, %s", tt.rounds, tt.checks, tt.variants, err, leak.Hint(err))
+		}
+	}
+	// What is refused could not be found, and what is not can be: a perfect leak on both sides.
+	perfectly := func(rounds int, share float64) leak.Outcome {
+		values := make([]float64, rounds+1)
+		for i := range values {
+			values[i] = float64(i * opsPerRound)
+		}
+		e := evidenceOf(variantOf("v", values...), rounds)
+		e.Alpha = share
+		return (&Growth{Probe: "goroutine", MaxPerOp: 0.01}).Check(e).Outcome
+	}
+	for rounds := 5; rounds < 9; rounds++ {
+		if o := perfectly(rounds, perfect(rounds)*1.001); o != leak.Leaking {
+			t.Errorf("%d rounds: a perfect leak is %v", rounds, o)
+		}
+		if o := perfectly(rounds, perfect(rounds)*0.999); o == leak.Leaking {
+			t.Errorf("%d rounds: found beyond the budget", rounds)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package checks
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// falseAlarmBudget is the probability that a run in which nothing grows is called leaking by chance. All
+// trend tests of the run share it equally.
+const falseAlarmBudget = 1e-3
+
+// alpha is one test's share of the budget, over all planned variants. It counts what was planned and not
+// what was measured, so that a lost series makes no other one easier.
+func alpha(s *leak.Scenario, variants int) float64 {
+	return falseAlarmBudget / float64(max(trendTests(s)*variants, 1))
+}
+
+// trendTests counts the checks that draw on the budget.
+func trendTests(s *leak.Scenario) int {
+	n := 0
+	for _, b := range s.Spec.Checks {
+		if t, ok := b.Value.(leak.TrendTester); ok && t.TestsTrend() {
+			n++
+		}
+	}
+	return n
+}
+
+// Feasible refuses a scenario whose rounds are so few that no trend, however perfect, could be significant
+// in them: its checks could pass and never fail.
+func Feasible(s *leak.Scenario, variants int) error {
+	tests := trendTests(s)
+	if tests == 0 {
+		return nil
+	}
+	share, rounds := alpha(s, variants), s.Spec.Rounds
+	need := max(rounds, minRounds)
+	for perfect(need) > share && need < maxExact {
+		need++
+	}
+	if need <= rounds {
+		return nil
+	}
+	return leak.WithHint(
+		fmt.Errorf("rounds: %d can never show that something leaks: even a perfect trend over them has p = %.2g, and the false-alarm budget of %g, shared by %d trend tests (checks × variants), leaves %.2g",
+			rounds, perfect(rounds), falseAlarmBudget, tests*variants, share),
+		"%d rounds are enough for a series without noise, %d leave room for it; fewer checks or variants need fewer rounds", need, moreRounds(need, share))
+}
+
+// perfect is the p-value of a series that rises in every round and is the same after idling: the smallest
+// that there is for rounds and idling together, 2/(rounds+2)!.
+func perfect(rounds int) float64 { return 2 / math.Gamma(float64(rounds)+3) }

@@ -1,0 +1,72 @@
+package checks
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// Allocations sampled as the runtime does, at the rate that the profile states: the growth that the
+// samples tell has the error that is claimed, for blocks far below the rate and far above it.
+func TestExplained(t *testing.T) {
+	const rate = 64 << 10
+	rng := rand.New(rand.NewPCG(8, 8))
+	for _, size := range []float64{64, 1 << 10, 64 << 10, 1 << 20} {
+		objects := int(16 << 20 / size)
+		p := -math.Expm1(-size / rate)
+		within, trials, sumError := 0, 300, 0.0
+		for range trials {
+			sampled := 0
+			for range objects {
+				if rng.Float64() < p {
+					sampled++
+				}
+			}
+			v := variantOf("v", 1, 1, 1, 1, 1, 1, 1+float64(objects)*size)
+			for i := range v.Snapshots {
+				v.Snapshots[i].Samples[1].Rate = rate
+				v.Snapshots[i].Samples[1].Groups["heap"][0] = leak.Group{Stack: receiveID}
+			}
+			v.Snapshots[6].Samples[1].Groups["heap"][0] = leak.Group{
+				Stack: receiveID, Count: int64(float64(sampled) / p), Bytes: int64(float64(sampled) / p * size),
+			}
+			x := evidence{evidenceOf(v, 6)}.explained()
+			if x == nil || x.Grew != float64(objects)*size || x.Rate != rate {
+				t.Fatalf("%+v", x)
+			}
+			if math.Abs(x.Explained-x.Grew) <= 2*x.Error+size {
+				within++
+			}
+			sumError += x.Error / x.Grew
+			if text := unexplained(x); text != "" {
+				t.Errorf("blocks of %.0f bytes: %s", size, text)
+			}
+		}
+		if share := float64(within) / float64(trials); share < 0.92 {
+			t.Errorf("blocks of %.0f bytes: within two standard errors in %.3f of trials (error %.3f)", size, share, sumError/float64(trials))
+		}
+	}
+}
+
+// Growth on no sampled stack is said to be so; what cannot be known is not claimed.
+func TestUnexplained(t *testing.T) {
+	v := variantOf("v", 0, 1<<20, 2<<20, 3<<20, 4<<20, 5<<20, 6<<20, 7<<20)
+	for i := range v.Snapshots {
+		v.Snapshots[i].Samples[1].Groups["heap"] = []leak.Group{{Stack: receiveID, Count: 1, Bytes: int64(i) << 10}}
+		v.Snapshots[i].Samples[1].Rate = 512 << 10
+	}
+	f := (&Growth{Probe: "heap", MaxPerOp: 100}).Check(evidenceOf(v, 7))
+	if want := "; only +7.0 KiB of +7.00 MiB are on stacks of the sampled profile, which takes one sample in 512.0 KiB"; f.Outcome != leak.Leaking || !strings.HasSuffix(f.Summary, want) {
+		t.Errorf("%v: %s", f.Outcome, f.Summary)
+	}
+	for name, v := range map[string]leak.VariantRecord{
+		"nothing grew": variantOf("v", 5, 5, 5), "nothing was measured": {},
+	} {
+		if x := (evidence{evidenceOf(v, 2)}).explained(); x != nil || unexplained(x) != "" {
+			t.Errorf("%s: %+v", name, x)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package checks
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// Hung bounds the operations that never return. One that missed its deadline may have been slow: it is
+// hung when goroutines of the subject are still blocked where they were ten seconds later.
+type Hung struct {
+	Probe string        `yaml:"probe" doc:"a goroutine probe of the subject whose goroutines serve the operations"`
+	Match string        `yaml:"match,omitempty" doc:"Go regular expression that a frame of those goroutines matches, as for stack (default: any goroutine counts)"`
+	Max   leak.Quantity `yaml:"max" doc:"operations that may hang over all rounds together"`
+}
+
+// Reads tells the probe whose goroutines are looked at.
+func (c *Hung) Reads() (probe, metric string) { return c.Probe, "" }
+
+// Validate tells every problem of the configuration.
+func (c *Hung) Validate() error {
+	errs := []error{needProbe(c.Probe), needBound("max", c.Max)}
+	if leak.ProbeKind(c.Probe) != "goroutine" && c.Probe != "" {
+		errs = append(errs, &leak.FieldError{Field: "probe", Problem: "reads no goroutines", Hint: "name a goroutine probe"})
+	}
+	if _, err := regexp.Compile(c.Match); err != nil {
+		errs = append(errs, &leak.FieldError{Field: "match", Problem: err.Error()})
+	}
+	return errors.Join(errs...)
+}
+
+// Check counts them.
+func (c *Hung) Check(of leak.Evidence) leak.Finding {
+	e := evidence{of}
+	f := e.finding("hung")
+	if err := c.Validate(); err != nil {
+		return undecided(f, err)
+	}
+	f.Bound, f.Unit = float64(c.Max), "operations"
+	shots := wholeRounds(&e.Variant, e.Rounds)
+	if len(shots) < 2 {
+		return undecided(f, errors.New("no round was measured"))
+	}
+	timedOut, blocked := 0, 0.0
+	matches := (&Stack{Match: c.Match}).matchOne()
+	count := func(groups []leak.Group) (sum float64) {
+		for _, g := range groups {
+			if matches(e.Variant.Stacks[g.Stack]) {
+				sum += float64(g.Count)
+			}
+		}
+		return sum
+	}
+	before := count(groups(&shots[0], c.Probe, "dump"))
+	for _, shot := range shots[1:] {
+		inRound := 0
+		for _, t := range shot.Load {
+			inRound += t.TimedOut
+		}
+		timedOut += inRound
+		sample := shot.Sample(c.Probe)
+		if inRound > 0 {
+			if sample == nil || !sample.BlockedRead {
+				return undecided(f, fmt.Errorf("%s: operations did not return, and no second dump of %s was taken", roundName(shot.Round), c.Probe))
+			}
+			blocked = count(sample.Blocked) - before
+		}
+		hung := min(float64(timedOut), max(blocked, 0))
+		f.Points = append(f.Points, leak.Point{Round: shot.Round, Operations: shot.Operations, Value: hung})
+	}
+	hung := f.Points[len(f.Points)-1].Value
+	if n := shots[len(shots)-1].Operations; n > 0 {
+		f.PerOperation = hung / float64(n)
+		f.Low, f.High = f.PerOperation, f.PerOperation
+	}
+	gate := compare("hung operations", hung, "≤", f.Bound, "operations",
+		"operations that missed their deadline, as many as goroutines that were blocked then and ten seconds later, beyond those of the baseline")
+	f.Gates = append(f.Gates, gate,
+		compare("missed their deadline", float64(timedOut), "≤", f.Bound, "operations", "hung or slow"))
+	switch {
+	case !gate.Holds:
+		f.Outcome = leak.Leaking
+		f.Summary = fmt.Sprintf("%.0f operations hung (%d of %d missed their deadline, %.0f goroutines of %s stood where they had stood ten seconds earlier)",
+			hung, timedOut, shots[len(shots)-1].Operations, blocked, c.Probe)
+	case timedOut > 0:
+		f.Outcome = leak.Clean
+		f.Summary = fmt.Sprintf("%.0f operations hung, within %.0f; %d missed their deadline", hung, f.Bound, timedOut)
+	default:
+		f.Outcome = leak.Clean
+		f.Summary = fmt.Sprintf("all %d operations returned in time", shots[len(shots)-1].Operations)
+	}
+	return f
+}

@@ -1,0 +1,108 @@
+package checks
+
+import (
+	"math"
+	"slices"
+)
+
+// onset is the index of the last point before y began to grow, 0 where it grew from the start. A leak that
+// starts in round 4 is then not diluted by the rounds before it. The points up to there are fitted by a
+// level, those from there on by a line; it is the cut at which both leave least, if that is no more than
+// half of what one line through all leaves. Least absolute deviations, so that one odd round decides
+// nothing.
+//
+// D. M. Hawkins, Fitting multiple change-point models to data, Computational Statistics & Data Analysis
+// 37 (2001) 323–341, for the segmented fit; the factor of a half is ours.
+func onset(x, y []float64) int {
+	const minFlat, minGrowing = 3, 4 // points; the cut itself belongs to both
+	whole, ok := theilSen(x, y)
+	if !ok {
+		return 0
+	}
+	best, least := 0, deviation(x, y, whole.slope)/2
+	for cut := minFlat - 1; cut <= len(y)-minGrowing; cut++ {
+		line, ok := theilSen(x[cut:], y[cut:])
+		if !ok || line.slope <= whole.slope {
+			continue
+		}
+		if left := deviation(x[:cut+1], y[:cut+1], 0) + deviation(x[cut:], y[cut:], line.slope); left < least {
+			best, least = cut, left
+		}
+	}
+	return best
+}
+
+// deviation is what a line of that slope leaves of y, in absolute terms, at its best height.
+func deviation(x, y []float64, slope float64) float64 {
+	rest := make([]float64, len(y))
+	for i := range y {
+		rest[i] = y[i] - slope*x[i]
+	}
+	slices.Sort(rest)
+	middle, sum := rest[len(rest)/2], 0.0
+	for _, r := range rest {
+		sum += math.Abs(r - middle)
+	}
+	return sum
+}
+
+// ratio is so many in so many operations.
+type ratio struct{ count, operations int }
+
+// exactRatio finds k such that y grew by k in every operation, or by 1 in every k operations, to the
+// unit: counts that follow such a rule stay within 1 of each other around its line, whatever the phase. It
+// is false where more than one rule fits, so where too little was seen, and where none does.
+//
+// Growth in exact multiples of the load is what Fuite (N. Lawson, 2021) tells leaks from noise by. Counts
+// of goroutines are exact, so that nothing has to be estimated.
+func exactRatio(x, y []float64) (ratio, bool) {
+	low, high := 0.0, math.Inf(1)
+	for i := range x {
+		for j := i + 1; j < len(x); j++ {
+			if x[j] > x[i] {
+				low = max(low, (y[j]-y[i]-1)/(x[j]-x[i]))
+				high = min(high, (y[j]-y[i]+1)/(x[j]-x[i]))
+			}
+		}
+	}
+	const most = 1 << 30
+	if low >= high || low <= 0 || high > most || low < 1./most {
+		return ratio{}, false
+	}
+	// The whole numbers and the whole periods between the two, both ends excluded.
+	many := ratio{int(math.Floor(low)) + 1, 1}
+	last := ratio{int(math.Ceil(high)) - 1, 1}
+	rare := ratio{1, int(math.Floor(1/high)) + 1}
+	rarest := ratio{1, int(math.Ceil(1/low)) - 1}
+	switch {
+	case many == last && (rare.operations > rarest.operations || rare == many && rarest == many):
+		return many, true
+	case rare == rarest && many.count > last.count:
+		return rare, true
+	}
+	return ratio{}, false
+}
+
+// lull measures how a series of steps ends: the x that has passed since its last rise, and the longest
+// that ever passed between two rises before. A rise counts if it is half as large as the largest or more,
+// so that noise is none. Gap is 0 where there were fewer than two.
+func lull(x, y []float64) (since, gap float64) {
+	largest := 0.0
+	for i := 1; i < len(y); i++ {
+		largest = max(largest, y[i]-y[i-1])
+	}
+	last := -1
+	for i := 1; i < len(y) && largest > 0; i++ {
+		if y[i]-y[i-1] < largest/2 {
+			continue
+		}
+		if last >= 0 {
+			gap = max(gap, x[i]-x[last])
+		}
+		last = i
+	}
+	if last < 0 {
+		return 0, 0
+	}
+	return x[len(x)-1] - x[last], gap
+}

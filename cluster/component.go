@@ -1,0 +1,310 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// component is a part of the cluster under observation.
+type component struct {
+	name   string
+	target leak.Target
+	info   leak.SubjectInfo
+	// proc is its folder below /proc, nil where it cannot be read, and began the start time of the process.
+	proc  fs.FS
+	began string
+
+	stop  context.CancelFunc
+	tasks sync.WaitGroup
+	once  sync.Once
+	done  chan struct{}
+	err   error // set before done is closed
+}
+
+func newComponent(ctx context.Context, spec leak.ComponentSpec) (*component, context.Context) {
+	c := &component{name: spec.Name, done: make(chan struct{})}
+	c.info = leak.SubjectInfo{Command: []string{spec.Component}, Placement: leak.PlacementNode}
+	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
+	return c, ctx
+}
+
+func (c *component) Target() leak.Target    { return c.target }
+func (c *component) Info() leak.SubjectInfo { return c.info }
+func (c *component) Done() <-chan struct{}  { return c.done }
+
+func (c *component) Err() error {
+	select {
+	case <-c.done:
+		return c.err
+	default:
+		return nil
+	}
+}
+
+// Stop ends the observation; the component runs on.
+func (c *component) Stop(context.Context) error {
+	c.stop()
+	c.tasks.Wait()
+	c.once.Do(func() { close(c.done) })
+	return nil
+}
+
+// follow remembers the process, reads what its binary says of itself, and watches that it stays the same:
+// one that was restarted has lost what it leaked.
+func (c *component) follow(ctx context.Context, proc fs.FS) error {
+	stat, err := fs.ReadFile(proc, "stat")
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	c.proc, c.began, c.target.Proc = proc, startTime(stat), proc
+	if exe, err := openReaderAt(proc, "exe"); err == nil {
+		info := leak.ReadBinary(exe)
+		c.info.GoVersion, c.info.Modules = info.GoVersion, info.Modules
+		exe.Close()
+	}
+	c.tasks.Go(func() { c.watch(ctx) })
+	return nil
+}
+
+type readerAtCloser interface {
+	io.ReaderAt
+	io.Closer
+}
+
+func openReaderAt(files fs.FS, name string) (readerAtCloser, error) {
+	f, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	r, ok := f.(readerAtCloser)
+	if !ok {
+		return nil, errors.Join(&fs.PathError{Op: "readat", Path: name, Err: errors.ErrUnsupported}, f.Close())
+	}
+	return r, nil
+}
+
+func (c *component) watch(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(watchInterval):
+		}
+		stat, err := fs.ReadFile(c.proc, "stat")
+		if ctx.Err() != nil || err == nil && startTime(stat) == c.began {
+			continue
+		}
+		var through *fs.PathError
+		if err != nil && !errors.As(err, &through) {
+			continue // the engine is busy, or gone: the cluster's own check tells
+		}
+		c.once.Do(func() {
+			c.err = leak.WithHint(fmt.Errorf("component %s died, or was restarted", c.name), "the node's journal is in the run directory, below cluster/")
+			close(c.done)
+		})
+		return
+	}
+}
+
+// viaAPIServer is the target of pprof handlers at a path of the API server. Every call of Transport makes
+// connections of its own.
+func (c *connection) viaAPIServer(at string) (leak.Target, error) {
+	tls, err := rest.TLSConfigFor(c.config)
+	if err != nil {
+		return leak.Target{}, fmt.Errorf("kubeconfig: %w", err)
+	}
+	base := strings.TrimSuffix(c.config.Host, "/")
+	if !strings.Contains(base, "://") {
+		base = "https://" + base
+	}
+	base += at
+	return leak.Target{
+		URL: base, Pprof: base + "/debug/pprof", Kubeconfig: c.kubeconfig, Namespace: c.namespace,
+		Transport: func() http.RoundTripper {
+			plain := &http.Transport{TLSClientConfig: tls.Clone(), Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
+			wrapped, err := rest.HTTPWrappersForConfig(c.config, plain)
+			if err != nil {
+				return plain // the request then tells that nobody asks
+			}
+			return wrapped
+		},
+	}, nil
+}
+
+// observable refuses components that a provider cannot reach.
+func observable(o leak.BootOptions, kinds ...string) error {
+	for _, c := range o.Components {
+		if !slices.Contains(kinds, c.Component) {
+			return usage("use --cluster kind", "component %s: this provider reaches only %s", c.Component, strings.Join(kinds, " and "))
+		}
+	}
+	return nil
+}
+
+// Observe reaches a component that the API server leads to.
+func (c *connection) Observe(ctx context.Context, spec leak.ComponentSpec, _ leak.Subject) (leak.Subject, error) {
+	part, _ := newComponent(ctx, spec)
+	var err error
+	switch spec.Component {
+	case leak.KubeAPIServer:
+		part.target, err = c.viaAPIServer("")
+	case leak.Kubelet:
+		if spec.Node == "" {
+			err = leak.WithHint(errors.New("which node's kubelet?"), "components[].node names the node")
+			break
+		}
+		part.target, err = c.viaAPIServer("/api/v1/nodes/" + spec.Node + "/proxy")
+	default:
+		err = leak.WithHint(errors.New("it cannot be reached on this cluster"), "on --cluster kind it can")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("component %s: %w", spec.Name, err)
+	}
+	return part, nil
+}
+
+// Observe reaches a component of the cluster: through the API server, or on its node through the engine.
+func (c *kindCluster) Observe(ctx context.Context, spec leak.ComponentSpec, program leak.Subject) (leak.Subject, error) {
+	part, following := newComponent(ctx, spec)
+	subject, _ := program.(*pod)
+	node := c.name + "-control-plane"
+	switch {
+	case spec.Node != "":
+		node = c.name + "-" + spec.Node
+	case subject != nil:
+		node = subject.node
+	}
+	err := c.observe(ctx, following, part, spec.Component, node, subject)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("component %s on %s: %w", spec.Name, node, err), part.Stop(ctx))
+	}
+	return part, nil
+}
+
+func (c *kindCluster) observe(ctx, following context.Context, part *component, kind, node string, subject *pod) (err error) {
+	var proc fs.FS
+	switch kind {
+	case leak.Kubelet:
+		if part.target, err = c.viaAPIServer("/api/v1/nodes/" + node + "/proxy"); err == nil {
+			proc, err = c.serviceProc(ctx, node, kind)
+		}
+	case leak.Containerd:
+		var socket *nodeSocket
+		if socket, err = c.socket(ctx, node, "/run/containerd/debug.sock"); err == nil {
+			part.target = leak.Target{
+				URL: "http://containerd", Pprof: "http://containerd/debug/pprof", Kubeconfig: c.kubeconfig, Namespace: c.namespace,
+				Transport: func() http.RoundTripper { return socket },
+			}
+			proc, err = c.serviceProc(ctx, node, kind)
+		}
+	case leak.ContainerdShim:
+		if subject == nil {
+			return leak.WithHint(errors.New("whose shim? there is no subject that runs as a pod"), "subject.build and placement pod")
+		}
+		var shim *shim
+		if shim, err = c.shim(ctx, node, subject); err == nil {
+			part.target = leak.Target{Dump: shim.dump, Kubeconfig: c.kubeconfig, Namespace: c.namespace}
+			proc, err = c.procOf(ctx, node, shim.pid)
+		}
+	case leak.KubeAPIServer:
+		if part.target, err = c.viaAPIServer(""); err == nil {
+			proc, err = c.proc(ctx, node, metav1.NamespaceSystem, kind+"-"+node)
+		}
+	case leak.KubeScheduler:
+		proc, err = c.staticPod(ctx, following, part, kind, node, 10259)
+	case leak.KubeControllerManager:
+		proc, err = c.staticPod(ctx, following, part, kind, node, 10257)
+	default:
+		return fmt.Errorf("%q is no component", kind)
+	}
+	if err != nil {
+		return err
+	}
+	return part.follow(following, proc)
+}
+
+// staticPod reaches a component of the control plane at its secure port, by a port-forward into its pod:
+// kubeadm lets them listen on loopback alone.
+func (c *kindCluster) staticPod(ctx, following context.Context, part *component, name, node string, port int32) (fs.FS, error) {
+	pod := name + "-" + node
+	address, err := c.forward(following, &part.tasks, metav1.NamespaceSystem, pod, port)
+	if err != nil {
+		return nil, err
+	}
+	tls, err := rest.TLSConfigFor(c.config)
+	if err != nil {
+		return nil, err
+	}
+	// The certificate is made by the component for itself; the way to it is the API server's own.
+	tls.InsecureSkipVerify, tls.RootCAs, tls.ServerName = true, nil, ""
+	base := "https://" + address
+	part.target = leak.Target{
+		URL: base, Pprof: base + "/debug/pprof", Kubeconfig: c.kubeconfig, Namespace: c.namespace,
+		Transport: func() http.RoundTripper {
+			return &http.Transport{TLSClientConfig: tls.Clone(), DisableKeepAlives: true}
+		},
+	}
+	return c.proc(ctx, node, metav1.NamespaceSystem, pod)
+}
+
+// serviceProc is the folder below /proc of a unit's main process.
+func (c *kindCluster) serviceProc(ctx context.Context, node, unit string) (fs.FS, error) {
+	out, err := c.engine.run(ctx, "exec", node, "systemctl", "show", "--property=MainPID", "--value", unit)
+	if err != nil {
+		return nil, err
+	}
+	pid, err := strconv.Atoi(out)
+	if err != nil || pid <= 0 {
+		return nil, fmt.Errorf("systemd names the pid %q of %s", out, unit)
+	}
+	return c.procOf(ctx, node, pid)
+}
+
+// nodeSocket makes requests on a unix socket inside a node: directly where the engine runs on this
+// machine and lets us, else by curl on the node, which every node image has.
+type nodeSocket struct {
+	engine engine
+	node   string
+	path   string // in the node
+	here   string // on this machine
+}
+
+// socket finds the way to a socket inside a node.
+func (c *kindCluster) socket(ctx context.Context, node, at string) (*nodeSocket, error) {
+	pid, err := c.engine.run(ctx, "inspect", "-f", "{{.State.Pid}}", node)
+	return &nodeSocket{c.engine, node, at, path.Join("/proc", pid, "root", at)}, err
+}
+
+func (s *nodeSocket) RoundTrip(r *http.Request) (*http.Response, error) {
+	direct := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", s.here)
+	}}
+	resp, err := direct.RoundTrip(r)
+	if err == nil || r.Context().Err() != nil {
+		return resp, err
+	}
+	out, curlErr := s.engine.output(r.Context(), "exec", s.node, "curl", "--silent", "--show-error", "--include",
+		"--unix-socket", s.path, r.URL.String())
+	if curlErr != nil {
+		return nil, errors.Join(err, curlErr)
+	}
+	return http.ReadResponse(bufio.NewReader(bytes.NewReader(out)), r)
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/profiles"
+)
+
+type diffFlags struct {
+	operations, top int
+	whole           bool
+	max, format     string
+}
+
+func (a *app) diffCommand() *cobra.Command {
+	var f diffFlags
+	c := &cobra.Command{
+		Use:   "diff BASE NOW",
+		Short: "Subtract two profiles of any origin, stack by stack",
+		Long: `Subtract two goroutine profiles, heap profiles or goroutine dumps (debug=2), gzipped or not, of any
+origin. Stacks go together by wait state, functions and creator; where the two come from different
+builds, by names that do not change with the compiler's version, its inlining, or the lines.
+
+With --max it judges, too: a stack that gained more than that ends it with exit code 1.`,
+		Example: `  leakrig diff before.pb.gz after.pb.gz
+  leakrig diff monday.txt friday.txt --operations 5000 --max 10`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			a.code, err = f.diff(c.OutOrStdout(), args[0], args[1])
+			return err
+		},
+	}
+	c.Flags().IntVar(&f.operations, "operations", 0, "how many operations lay between the two, for growth per operation")
+	c.Flags().IntVar(&f.top, "top", 10, "stacks to print, of those that grew and of those that shrank")
+	c.Flags().BoolVar(&f.whole, "whole", false, "print whole stacks")
+	c.Flags().StringVar(&f.max, "max", "", "the most that one stack may have gained: 10, 2MiB (default: no bound)")
+	c.Flags().StringVar(&f.format, "format", "text", "what is printed: text, json")
+	return c
+}
+
+func (f *diffFlags) diff(out io.Writer, base, now string) (int, error) {
+	bound := leak.Quantity(-1)
+	if f.max != "" {
+		if err := bound.UnmarshalText([]byte(f.max)); err != nil || bound < 0 {
+			return 0, &leak.UsageError{Err: errors.Join(errors.New("--max must not be negative"), err)}
+		}
+	}
+	if f.operations < 0 || f.top < 0 {
+		return 0, &leak.UsageError{Err: errors.New("--operations and --top must not be negative")}
+	}
+	if f.format != "text" && f.format != "json" {
+		return 0, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--format %s: no such format", f.format), "it is one of: text, json")}
+	}
+	before, err1 := profiles.Open(base)
+	after, err2 := profiles.Open(now)
+	if err := errors.Join(err1, err2); err != nil {
+		return 0, err
+	}
+	d, err := profiles.Diff(before, after)
+	if err != nil {
+		return 0, err
+	}
+	d.Operations = f.operations
+	for i := range d.Stacks {
+		if f.operations > 0 {
+			d.Stacks[i].PerOperation = float64(d.Stacks[i].To-d.Stacks[i].From) / float64(f.operations)
+		}
+	}
+	if f.format == "json" {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", " ")
+		err = enc.Encode(d)
+	} else {
+		printDiff(out, d, f)
+	}
+	over := len(d.Stacks) > 0 && bound >= 0 && float64(d.Stacks[0].To-d.Stacks[0].From) > float64(bound)
+	if over {
+		return leak.ExitNotMet, err
+	}
+	return leak.ExitMet, err
+}
+
+func printDiff(out io.Writer, d *leak.Diff, f *diffFlags) {
+	grew, shrank, fresh, gone := 0, 0, 0, 0
+	for _, s := range d.Stacks {
+		switch {
+		case s.To > s.From:
+			grew++
+		default:
+			shrank++
+		}
+		if s.From == 0 {
+			fresh++
+		}
+		if s.To == 0 {
+			gone++
+		}
+	}
+	value := func(n int64) string { return leak.FormatValue(float64(n), d.Unit) }
+	fmt.Fprintf(out, "%s  %s → %s (%s)  %d stacks grew (%d of them new), %d shrank (%d of them vanished), %d stayed as they were\n",
+		d.Unit, value(d.From), value(d.To), leak.FormatDelta(float64(d.To-d.From), d.Unit), grew, fresh, shrank, gone, d.Same)
+	show := func(title string, list []leak.StackGrowth) {
+		if len(list) == 0 {
+			return
+		}
+		more := max(len(list)-f.top, 0)
+		fmt.Fprintf(out, "\n%s\n", title)
+		for _, s := range list[:len(list)-more] {
+			printGrowth(out, d, s, f.whole)
+		}
+		if more > 0 {
+			fmt.Fprintf(out, "  and %d more (--top)\n", more)
+		}
+	}
+	show("grew", d.Stacks[:grew])
+	fallen := make([]leak.StackGrowth, 0, shrank) // the deepest fall first
+	for i := len(d.Stacks) - 1; i >= grew; i-- {
+		fallen = append(fallen, d.Stacks[i])
+	}
+	show("shrank", fallen)
+}
+
+func printGrowth(out io.Writer, d *leak.Diff, s leak.StackGrowth, whole bool) {
+	rate := ""
+	if d.Operations > 0 {
+		rate = "  " + leak.FormatRate(s.PerOperation, d.Unit) + "/op"
+	}
+	fmt.Fprintf(out, "  %12s%s  %s  %s\n", leak.FormatDelta(float64(s.To-s.From), d.Unit), rate, leak.FormatValue(float64(s.From), d.Unit)+" → "+leak.FormatValue(float64(s.To), d.Unit), printable(s.Stack.String()))
+	note := ""
+	if s.Stack.Creator != nil {
+		note += ", created by " + s.Stack.Creator.Short()
+	}
+	if s.OldestMinutes > 0 {
+		note += fmt.Sprintf(", the oldest for %d minutes", s.OldestMinutes)
+	}
+	if s.Objects != 0 {
+		note += fmt.Sprintf(", %s objects", leak.FormatDelta(float64(s.Objects), "objects"))
+	}
+	frames := s.Stack.Frames
+	if !whole {
+		frames = frames[:min(1, len(frames))]
+	}
+	for i, frame := range frames {
+		name := ""
+		if whole {
+			name = frame.Func + "  "
+		}
+		if i > 0 {
+			note = ""
+		}
+		fmt.Fprintf(out, "  %12s  %s%s%s\n", "", printable(name), printable(frame.Position()), printable(note))
+	}
+}

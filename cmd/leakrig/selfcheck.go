@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leakrig/leakrig/checks"
+	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/scenarios"
+)
+
+// selfCheckPrefix marks the scenarios of the library that calibrate the rig.
+const selfCheckPrefix = "calibration"
+
+type selfCheck struct {
+	runFlags
+	repeats int
+	suites  []string
+}
+
+func (a *app) selfCheckCommand() *cobra.Command {
+	f := selfCheck{runFlags: runFlags{args: a.args, cluster: "auto"}}
+	c := &cobra.Command{
+		Use:   "selfcheck",
+		Short: "Plant leaks of known size, and look-alikes, and tell what the rig sees on this machine",
+		Long: `Run the calibration suites: leaks of known size, which must be found with that size, and healthy
+look-alikes, which must not be called leaking. The subject itself counts what it retains; that count is
+the truth that sizes are held against.
+
+A leak counts as found when its fingerprint is leaking with its size within 5 %. A look-alike may be
+inconclusive, never leaking. The floor is the growth that a check could not have told from nothing here.`,
+		Example: `  leakrig selfcheck
+  leakrig selfcheck --suite calibration-rare --repeats 5`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			a.code, err = f.check(c)
+			return err
+		},
+	}
+	suites := calibrationSuites()
+	c.Flags().IntVar(&f.repeats, "repeats", 1, "how often each suite is run")
+	c.Flags().StringSliceVar(&f.suites, "suite", suites, "run only this suite (may be given several times)")
+	c.Flags().StringSliceVar(&f.variants, "variant", nil, "run only this variant (may be given several times)")
+	c.Flags().StringVar(&f.runsDir, "runs-dir", "", "keep the run directories in this `folder`")
+	c.Flags().StringVar(&f.source, "source", "", "checkout that holds subjects/ (default: looked for from here up)")
+	c.Flags().StringVar(&f.format, "format", "text", "what is printed: text, json")
+	return c
+}
+
+func calibrationSuites() []string {
+	return slices.DeleteFunc(scenarios.Names(), func(name string) bool { return !strings.HasPrefix(name, selfCheckPrefix) })
+}
+
+func (f *selfCheck) check(c *cobra.Command) (int, error) {
+	switch {
+	case f.repeats < 1:
+		return 0, &leak.UsageError{Err: errors.New("--repeats must be 1 or more")}
+	case f.format != "text" && f.format != "json":
+		return 0, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--format %s: no such format", f.format), "it is one of: text, json")}
+	}
+	for _, suite := range f.suites {
+		if !slices.Contains(calibrationSuites(), suite) {
+			return 0, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--suite %s: no such suite", suite), "it is one of: %s", strings.Join(calibrationSuites(), ", "))}
+		}
+	}
+	if f.runsDir == "" {
+		dir, err := os.MkdirTemp("", "leakrig-selfcheck-*")
+		if err != nil {
+			return 0, leak.WithHint(err, "TMPDIR names another folder for temporary files")
+		}
+		defer os.RemoveAll(dir)
+		f.runsDir = dir
+	}
+	var err error
+	if f.options.Cache, err = cacheDir(); err != nil {
+		return 0, err
+	}
+	progress := newProgress(os.Stderr)
+	defer progress.Done()
+	var recall checks.Recall
+	for i := range f.repeats {
+		for _, suite := range f.suites {
+			progress.Log("%s, %d of %d", suite, i+1, f.repeats)
+			if err := f.suite(c.Context(), suite, &recall, progress); err != nil {
+				return 0, fmt.Errorf("%s: %w", suite, err)
+			}
+		}
+	}
+	progress.Done()
+	if f.format == "json" {
+		out := json.NewEncoder(c.OutOrStdout())
+		out.SetIndent("", " ")
+		err = out.Encode(&recall)
+	} else {
+		err = printRecall(c.OutOrStdout(), &recall)
+	}
+	return leak.ExitCode(c.Context().Err() != nil, false, false, recall.Result()), err
+}
+
+// suite runs one calibration scenario once.
+func (f *selfCheck) suite(ctx context.Context, name string, recall *checks.Recall, p leak.Progress) error {
+	src, s, err := open(name)
+	if err != nil {
+		return err
+	}
+	run := f.runFlags
+	if len(f.variants) > 0 { // a suite need not have all of them
+		run.variants = nil
+		for _, v := range s.Spec.Variants {
+			if slices.Contains(f.variants, v.Name) {
+				run.variants = append(run.variants, v.Name)
+			}
+		}
+		if len(run.variants) == 0 {
+			return nil
+		}
+	}
+	variants, err := run.apply(s)
+	if err == nil {
+		err = prepare(s, src)
+	}
+	if err != nil {
+		return &leak.UsageError{Err: err}
+	}
+	launcher := run.launcher(src, s, "")
+	if err := launcher.Check(variants); err != nil {
+		return &leak.UsageError{Err: err}
+	}
+	dir, err := newRunDir(f.runsDir, name)
+	if err == nil {
+		err = dir.WriteFile(leak.ScenarioFile, src.Data)
+	}
+	if err != nil {
+		return err
+	}
+	record, err := run.measure(ctx, s, variants, leak.Kind[leak.Provider]{}, launcher, dir, p)
+	if err != nil {
+		return err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	verdict := checks.Judge(s, record)
+	truth := map[string]checks.Truth{}
+	for _, vv := range verdict.Variants {
+		log, err := os.ReadFile(dir.Path(vv.Variant, "subject.log"))
+		if err == nil {
+			truth[vv.Variant], err = checks.ParseTruth(string(log))
+		}
+		if err != nil && vv.Result != leak.Unmeasured {
+			return fmt.Errorf("%s: %w", vv.Variant, err)
+		}
+	}
+	recall.Add(verdict, truth)
+	return dir.WriteVerdict(verdict)
+}
+
+// printRecall prints the tables.
+func printRecall(out io.Writer, r *checks.Recall) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	leaks, found, healthy, alarms, undecided := 0, 0, 0, 0, 0
+	worst := 0.0
+	fmt.Fprintf(w, "planted leaks\truns\tfound\tplanted per operation\tmeasured\tworst error\n")
+	for _, row := range r.Rows {
+		if row.Expect != leak.ExpectLeaking {
+			continue
+		}
+		leaks, found = leaks+row.Runs, found+row.Sized
+		fmt.Fprintf(w, "%s %s/%s\t%d\t%d\t", mark(row), row.Scenario, row.Variant, row.Runs, row.Sized)
+		for i, s := range row.Sizes {
+			if i > 0 {
+				fmt.Fprint(w, "\t\t\t")
+			}
+			worst = max(worst, s.Error())
+			fmt.Fprintf(w, "%s\t%s\t%.1f %%\n", planted(s), leak.FormatRate(s.Found, s.Unit), 100*s.Error())
+		}
+		if len(row.Sizes) == 0 {
+			fmt.Fprint(w, "\t\t\n")
+		}
+	}
+	fmt.Fprintf(w, "\nhealthy look-alikes\truns\tclean\tundecided\tcalled leaking\t\n")
+	for _, row := range r.Rows {
+		if row.Expect != leak.ExpectClean {
+			continue
+		}
+		healthy, alarms, undecided = healthy+row.Runs, alarms+row.Leaking, undecided+row.Inconclusive
+		fmt.Fprintf(w, "%s %s/%s\t%d\t%d\t%d\t%d\t\n", mark(row), row.Scenario, row.Variant, row.Runs, row.Clean, row.Inconclusive, row.Leaking)
+	}
+	fmt.Fprintf(w, "\nfloor: could not have been seen\tbound per operation\tfloor per operation\t\t\t\n")
+	for _, f := range r.Floors {
+		fmt.Fprintf(w, "  %s/%s\t%s\t%s\t\t\t\n", f.Scenario, f.Check, leak.FormatValue(f.Bound, f.Unit), leak.FormatRate(f.Floor, f.Unit))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\nrecall        %d of %d planted leaks found with their size, worst error %.1f %%\n", found, leaks, 100*worst)
+	fmt.Fprintf(out, "false alarms  %d of %d look-alikes called leaking, %d undecided (budget %g a run)\n", alarms, healthy, undecided, r.FalseAlarmBudget)
+	for _, row := range r.Rows {
+		if !row.AsExpected() {
+			for _, reason := range row.Reasons {
+				fmt.Fprintf(out, "✗ %s/%s: %s\n", row.Scenario, row.Variant, printable(reason))
+			}
+		}
+	}
+	return nil
+}
+
+func planted(s checks.Size) string {
+	return leak.FormatRate(s.Planted, s.Unit) + " " + strings.TrimSuffix(s.Unit, "bytes")
+}
+
+func mark(row checks.RecallRow) string {
+	if row.AsExpected() {
+		return "✓"
+	}
+	return "✗"
+}

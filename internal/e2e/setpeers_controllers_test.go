@@ -1,0 +1,54 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// The real Rancher 2.4 libraries: a disconnected cluster leaves two handlers and their listeners behind in
+// every round of setPeers, along the incident's own stack, unless the order is that of the fix.
+func TestSetPeersControllers(t *testing.T) {
+	privateTmp(t)
+	runs := t.TempDir()
+	r := run(t, "run", "setpeers-controllers", "--cluster", "embedded", "--runs-dir", runs)
+	if r.code != leak.ExitMet {
+		t.Fatal(r)
+	}
+	met("kube-apiserver")
+	dir := runDir(t, runs)
+	record, verdict := readRecord(t, dir), readVerdict(t, dir)
+	if a, b := tallies(record.Variant("leaky")), tallies(record.Variant("fixed")); a != b {
+		t.Errorf("leaky: %s; fixed: %s", a, b)
+	}
+	leaky := variantVerdict(t, verdict, "leaky")
+	if f := findingOf(t, leaky, "handlers"); math.Abs(f.PerOperation-2) > 0.1 {
+		t.Errorf("2 handlers a start were expected: %s", f.Summary)
+	}
+	// Two ring buffers of 1024 interfaces.
+	if f := findingOf(t, leaky, "listeners"); f.PerOperation < 24<<10 || f.PerOperation > 48<<10 {
+		t.Errorf("32 KiB a start were expected: %s", f.Summary)
+	}
+	top := leaky.HeapGrowing[0]
+	if want := "k8s.io/client-go@v0.18.0/"; !strings.Contains(frames(top.Stack), want) || !top.Fingerprint {
+		t.Errorf("the incident's stack goes through %s:\n%s", want, frames(top.Stack))
+	}
+	for _, f := range variantVerdict(t, verdict, "fixed").Findings {
+		if f.Outcome != leak.Clean {
+			t.Errorf("fixed: %s", f.Summary)
+		}
+	}
+}
+
+// frames are the functions of a stack with their files, a line each.
+func frames(s leak.Stack) string {
+	var b strings.Builder
+	for _, f := range s.Frames {
+		b.WriteString(f.Func + " " + f.Position() + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,486 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// What a flame graph draws. The frames of all graphs of a page are bounded together, so that a page with
+// 10,000 stacks a variant stays small; what is left out is said where it would have stood.
+const (
+	flameLeast  = 0.001 // of the whole width
+	flameReach  = 0.02  // a row without a frame this wide is not drawn, nor what is below it
+	flameFrames = 2000  // of one page
+	flameDepth  = 64
+	flameLabel  = 0.02 // narrower frames have no room for a name
+	flameRow    = 19   // units
+	flameTable  = 15   // functions of the table
+)
+
+// stackChange is what stood on one stack at the baseline and after the last round.
+type stackChange struct {
+	Stack    leak.Stack
+	From, To int64
+}
+
+func (c stackChange) delta() int64 { return c.To - c.From }
+
+// flameSubject is what one set of graphs is drawn of: the stacks of one program.
+type flameSubject struct {
+	Stacks      map[string]leak.Stack
+	First, Last *leak.Snapshot
+	// Fingerprint holds the functions in which the fingerprint stands.
+	Fingerprint map[string]bool
+}
+
+// flameMetrics are the graphs of a subject. Goroutines are those of the profile, not of the text dump:
+// so every number is the one that `go tool pprof` shows.
+var flameMetrics = []struct {
+	Name, Unit, Probe, Source string
+	Amount                    func(leak.Group) int64
+}{
+	{"Goroutines", "goroutines", "goroutine", "profile", func(g leak.Group) int64 { return g.Count }},
+	{"Heap bytes", "bytes", "heap", "heap", func(g leak.Group) int64 { return g.Bytes }},
+	{"Heap objects", "objects", "heap", "heap", func(g leak.Group) int64 { return g.Count }},
+}
+
+// changes subtracts the groups of the first snapshot from those of the last, in the order of the record.
+// ok is false where one of the two has none.
+func (s flameSubject) changes(probe, source string, amount func(leak.Group) int64) (list []stackChange, ok bool) {
+	if s.First == nil || s.Last == nil {
+		return nil, false
+	}
+	at := map[string]int{}
+	add := func(shot *leak.Snapshot, value func(*stackChange) *int64) bool {
+		sample := shot.Sample(probe)
+		if sample == nil || sample.Groups[source] == nil {
+			return false
+		}
+		for _, g := range sample.Groups[source] {
+			stack, known := s.Stacks[g.Stack]
+			if !known {
+				continue
+			}
+			i, seen := at[g.Stack]
+			if !seen {
+				i, at[g.Stack], list = len(list), len(list), append(list, stackChange{Stack: stack})
+			}
+			*value(&list[i]) += amount(g)
+		}
+		return true
+	}
+	from := add(s.First, func(c *stackChange) *int64 { return &c.From })
+	to := add(s.Last, func(c *stackChange) *int64 { return &c.To })
+	return list, from && to
+}
+
+// flameNode is a frame below its callers.
+type flameNode struct {
+	Func string
+	// State is the wait state of goroutines that stand in this frame.
+	State            string
+	Own, Total       int64
+	From, To         int64
+	Fingerprint      bool
+	ownWidth, width  int64 // absolute changes: a shrinking and a growing stack do not cancel out
+	children         []*flameNode
+	index            map[flameKey]*flameNode
+	stacks, dropped  int
+	droppedNet, lost int64 // what the dropped children changed by, and their width
+}
+
+type flameKey struct{ fn, state string }
+
+// flameTree puts stacks under their callers, outermost first.
+func flameTree(list []stackChange, fingerprint map[string]bool) *flameNode {
+	root := &flameNode{Func: "all stacks"}
+	for _, c := range list {
+		root.add(c, fingerprint)
+	}
+	root.sort()
+	return root
+}
+
+func (n *flameNode) add(c stackChange, fingerprint map[string]bool) {
+	n.count(c)
+	for i, f := range slices.Backward(c.Stack.Frames) {
+		state := ""
+		if i == 0 {
+			state = c.Stack.State
+		}
+		n = n.child(f.Func, state)
+		n.count(c)
+		n.Fingerprint = fingerprint[f.Func]
+	}
+	n.Own += c.delta()
+	n.ownWidth += abs(c.delta())
+}
+
+func (n *flameNode) count(c stackChange) {
+	n.From += c.From
+	n.To += c.To
+	n.Total += c.delta()
+	n.width += abs(c.delta())
+	n.stacks++
+}
+
+func (n *flameNode) child(name, state string) *flameNode {
+	key := flameKey{name, state}
+	if n.index[key] == nil {
+		if n.index == nil {
+			n.index = map[flameKey]*flameNode{}
+		}
+		n.index[key] = &flameNode{Func: name, State: state}
+		n.children = append(n.children, n.index[key])
+	}
+	return n.index[key]
+}
+
+// sort puts the widest child first.
+func (n *flameNode) sort() {
+	slices.SortStableFunc(n.children, func(a, b *flameNode) int {
+		return cmp.Or(cmp.Compare(b.width, a.width), cmp.Compare(a.Func, b.Func), cmp.Compare(a.State, b.State))
+	})
+	for _, c := range n.children {
+		c.sort()
+	}
+}
+
+// prune drops frames that are too narrow to be seen or too deep, and, where more than most are left, the
+// narrowest of these. A dropped frame is counted at its parent.
+func (n *flameNode) prune(most int) {
+	least := int64(math.Ceil(float64(n.width) * flameLeast))
+	var widths []int64
+	n.walk(0, func(_ int, c *flameNode) {
+		if c.width >= least {
+			widths = append(widths, c.width)
+		}
+	})
+	if len(widths) > most {
+		slices.SortFunc(widths, func(a, b int64) int { return cmp.Compare(b, a) })
+		least = widths[most] + 1
+	}
+	reach := 0
+	n.walk(0, func(depth int, c *flameNode) {
+		if float64(c.width) >= flameReach*float64(n.width) {
+			reach = max(reach, min(depth, flameDepth-1))
+		}
+	})
+	n.walk(0, func(depth int, p *flameNode) {
+		p.children = slices.DeleteFunc(p.children, func(c *flameNode) bool {
+			if c.width >= max(least, 1) && depth < reach {
+				return false
+			}
+			if c.width > 0 {
+				p.dropped++
+				p.droppedNet += c.Total
+				p.lost += c.width
+			}
+			return true
+		})
+	})
+}
+
+// walk visits n and what is below it, n first.
+func (n *flameNode) walk(depth int, visit func(depth int, n *flameNode)) {
+	visit(depth, n)
+	for _, c := range n.children {
+		c.walk(depth+1, visit)
+	}
+}
+
+func abs(v int64) int64 {
+	if v < 0 {
+		return -v
+	}
+	return v
+}
+
+// flame is one flame graph, laid out. Lengths are percent of the width, so that it fits any page and
+// keeps its letters upright and of one size; report.html.tmpl draws it.
+type flame struct {
+	Unit   string
+	Title  string
+	Height int
+	Frames []flameFrame
+	// Summary says in words what the picture shows.
+	Summary string
+}
+
+// flameFrame is one box.
+type flameFrame struct {
+	X, W  string
+	Y     int
+	Tone  flameTone
+	Label string
+	// Tip is all that is known of the frame, its name on the first line.
+	Tip         string
+	Fingerprint bool
+}
+
+// flameTone colours a box: by the sign of its change, the stronger the larger its share of all change.
+type flameTone struct{ Class, Fill string }
+
+var (
+	flameGrew    = []flameTone{{"g1", "#fbe3df"}, {"g2", "#f7c4bc"}, {"g3", "#f09c90"}, {"g4", "#e8796b"}}
+	flameShrank  = []flameTone{{"s1", "#e1ebf8"}, {"s2", "#bfd6f2"}, {"s3", "#93b9e8"}, {"s4", "#6d9fdd"}}
+	flameNeutral = flameTone{"n", "#e4e5e3"}
+)
+
+// tone is grey where what grew and what shrank below the frame come out even.
+func (n *flameNode) tone(whole int64) flameTone {
+	if float64(abs(n.Total)) <= 0.05*float64(n.width) {
+		return flameNeutral
+	}
+	ramp := flameGrew
+	if n.Total < 0 {
+		ramp = flameShrank
+	}
+	share := math.Sqrt(float64(abs(n.Total)) / float64(max(whole, 1)))
+	return ramp[min(int(share*float64(len(ramp))), len(ramp)-1)]
+}
+
+// keyTone is a colour of the legend: 1 to 4 grew, −1 to −4 shrank, 0 is grey.
+func keyTone(strength int) flameTone {
+	switch {
+	case strength > 0:
+		return flameGrew[strength-1]
+	case strength < 0:
+		return flameShrank[-strength-1]
+	}
+	return flameNeutral
+}
+
+// newFlame lays out the stacks that keep picks, with no more frames than most.
+func newFlame(title, unit string, list []stackChange, fingerprint map[string]bool, most int) flame {
+	root := flameTree(list, fingerprint)
+	f := flame{Title: title, Unit: unit, Summary: flameSummary(list, unit)}
+	if root.width == 0 {
+		return f
+	}
+	root.prune(most)
+	f.draw(root, root.width, 0, 0)
+	for _, frame := range f.Frames {
+		f.Height = max(f.Height, frame.Y+flameRow)
+	}
+	return f
+}
+
+func (f *flame) draw(n *flameNode, whole int64, left, depth int64) {
+	f.frame(left, n.width, whole, depth, flameFrame{Tone: n.tone(whole), Label: n.label(), Tip: n.tip(f.Unit), Fingerprint: n.Fingerprint})
+	for _, c := range n.children {
+		f.draw(c, whole, left, depth+1)
+		left += c.width
+	}
+	if float64(n.lost) >= flameLeast*float64(whole) {
+		label := "… " + count(n.dropped, "narrower frame")
+		f.frame(left, n.lost, whole, depth+1, flameFrame{Tone: flameNeutral, Label: label,
+			Tip: label + " with their callees, not drawn\ntotal " + exactDelta(n.droppedNet, f.Unit)})
+	}
+}
+
+func (f *flame) frame(left, width, whole, depth int64, frame flameFrame) {
+	frame.X, frame.W, frame.Y = percent(left, whole), percent(width, whole), int(depth)*flameRow
+	if float64(width) < flameLabel*float64(whole) {
+		frame.Label = ""
+	}
+	f.Frames = append(f.Frames, frame)
+}
+
+func percent(part, whole int64) string {
+	return strconv.FormatFloat(math.Round(float64(part)/float64(whole)*1e5)/1e3, 'f', -1, 64) + "%"
+}
+
+func (n *flameNode) label() string {
+	label := leak.Frame{Func: n.Func}.Short()
+	if n.Fingerprint {
+		label = "◆ " + label
+	}
+	if n.State != "" {
+		label += " [" + n.State + "]"
+	}
+	return label
+}
+
+func (n *flameNode) tip(unit string) string {
+	lines := []string{n.Func}
+	if n.State != "" {
+		lines[0] += " [" + n.State + "]"
+	}
+	if n.Fingerprint {
+		lines = append(lines, "the fingerprint stands here")
+	}
+	lines = append(lines, fmt.Sprintf("total %s, %s → %s", exactDelta(n.Total, unit), value(float64(n.From), unit), value(float64(n.To), unit)),
+		"own "+exactDelta(n.Own, unit))
+	return strings.Join(lines, "\n")
+}
+
+// exactDelta is "+4.22 MiB (4423680 B)", "+399": a number that can be held against pprof's.
+func exactDelta(v int64, unit string) string {
+	s := leak.FormatDelta(float64(v), unit)
+	if unit == "bytes" && abs(v) >= 1<<10 {
+		s += fmt.Sprintf(" (%d B)", v)
+	}
+	return s
+}
+
+// flameSummary is the whole in one line.
+func flameSummary(list []stackChange, unit string) string {
+	var grew, shrank, still int64
+	same := 0
+	for _, c := range list {
+		switch d := c.delta(); {
+		case d > 0:
+			grew += d
+		case d < 0:
+			shrank += d
+		default:
+			same++
+			still += c.To
+		}
+	}
+	noun := ""
+	if unit != "bytes" {
+		noun = " " + unit
+	}
+	s := leak.FormatDelta(float64(grew+shrank), unit) + noun
+	if grew != 0 && shrank != 0 {
+		s += fmt.Sprintf(": %s grew, %s shrank", leak.FormatDelta(float64(grew), unit), leak.FormatDelta(float64(shrank), unit))
+	}
+	s += fmt.Sprintf(" on %s.", count(len(list)-same, "stack"))
+	if same > 0 {
+		s += fmt.Sprintf(" %s with %s did not move and have no width.", count(same, "stack"), value(float64(still), unit)+noun)
+	}
+	return s
+}
+
+// functionChange is what one function changed by, wherever it was called from: the rows of
+// `go tool pprof -top`.
+type functionChange struct {
+	Func       string
+	Own, Total int64
+}
+
+// functions adds up a function over all stacks; one that calls itself counts once.
+func functions(list []stackChange) []functionChange {
+	at := map[string]int{}
+	var out []functionChange
+	for _, c := range list {
+		seen := map[string]bool{}
+		for i, f := range c.Stack.Frames {
+			k, known := at[f.Func]
+			if !known {
+				k, at[f.Func], out = len(out), len(out), append(out, functionChange{Func: f.Func})
+			}
+			if i == 0 {
+				out[k].Own += c.delta()
+			}
+			if !seen[f.Func] {
+				seen[f.Func] = true
+				out[k].Total += c.delta()
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b functionChange) int {
+		return cmp.Or(cmp.Compare(abs(b.Total), abs(a.Total)), cmp.Compare(abs(b.Own), abs(a.Own)), cmp.Compare(a.Func, b.Func))
+	})
+	return slices.DeleteFunc(out, func(f functionChange) bool { return f.Own == 0 && f.Total == 0 })
+}
+
+// flameSet is all graphs of one subject.
+type flameSet struct {
+	Metrics []flameMetric
+	// Total is the change of every metric, in words.
+	Total string
+}
+
+// flameMetric is one metric's graph in its views, and its numbers as a table.
+type flameMetric struct {
+	Name, Unit, Total string
+	Views             []flameView
+	Functions         []functionRow
+	More              int
+}
+
+// flameView is the graph of some of the stacks.
+type flameView struct {
+	Name string
+	flame
+}
+
+type functionRow struct{ Func, Own, Total string }
+
+// flameViews are the stacks that each view shows, and its part of the frames of a metric.
+var flameViews = []struct {
+	Name string
+	Part int // of 10
+	Keep func(stackChange) bool
+}{
+	{"All changes", 6, func(stackChange) bool { return true }},
+	{"New", 2, func(c stackChange) bool { return c.From == 0 && c.To != 0 }},
+	{"Vanished", 2, func(c stackChange) bool { return c.From != 0 && c.To == 0 }},
+}
+
+// newFlameSet draws every metric of the subject, each with about most frames.
+func newFlameSet(s flameSubject, of string, most int) flameSet {
+	var set flameSet
+	var totals []string
+	for _, m := range flameMetrics {
+		list, ok := s.changes(m.Probe, m.Source, m.Amount)
+		if !ok {
+			continue
+		}
+		fm := flameMetric{Name: m.Name, Unit: m.Unit, Total: leak.FormatDelta(float64(total(list)), m.Unit)}
+		for _, v := range flameViews {
+			kept := slices.DeleteFunc(slices.Clone(list), func(c stackChange) bool { return !v.Keep(c) })
+			title := fmt.Sprintf("%s of %s, %s", m.Name, of, strings.ToLower(v.Name))
+			fm.Views = append(fm.Views, flameView{v.Name, newFlame(title, m.Unit, kept, s.Fingerprint, most*v.Part/10)})
+		}
+		rows, more := head(functions(list), flameTable)
+		for _, f := range rows {
+			fm.Functions = append(fm.Functions, functionRow{f.Func, leak.FormatDelta(float64(f.Own), m.Unit), leak.FormatDelta(float64(f.Total), m.Unit)})
+		}
+		fm.More = more
+		set.Metrics = append(set.Metrics, fm)
+		totals = append(totals, strings.ToLower(m.Name)+" "+fm.Total)
+	}
+	set.Total = strings.Join(totals, " · ")
+	return set
+}
+
+func total(list []stackChange) (sum int64) {
+	for _, c := range list {
+		sum += c.delta()
+	}
+	return sum
+}
+
+// flameSubject is the variant's program.
+func (x variant) flameSubject() flameSubject {
+	s := flameSubject{Stacks: x.Record.Stacks, Fingerprint: map[string]bool{}}
+	if n := len(x.Record.Snapshots); n > 1 {
+		s.First, s.Last = &x.Record.Snapshots[0], &x.Record.Snapshots[n-1]
+	}
+	for _, g := range slices.Concat(x.Verdict.Growing, x.Verdict.HeapGrowing) {
+		if g.Fingerprint {
+			s.Fingerprint[outsideStandard(g.Stack).Func] = true
+		}
+	}
+	return s
+}
+
+// outsideStandard is the innermost frame outside the standard library, or the innermost of all.
+func outsideStandard(s leak.Stack) leak.Frame {
+	for _, f := range s.Frames {
+		if first, _, _ := strings.Cut(f.Package(), "/"); strings.Contains(first, ".") || first == "main" {
+			return f
+		}
+	}
+	return s.Top()
+}

@@ -1,0 +1,144 @@
+package reports
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// calls is a stack from its outermost function to its innermost: "main work recv".
+func calls(names string) leak.Stack {
+	var s leak.Stack
+	for _, name := range strings.Fields(names) {
+		s.Frames = append([]leak.Frame{{Func: "example.com/p." + name, File: "p.go", Line: 1}}, s.Frames...)
+	}
+	return s
+}
+
+func changed(names string, from, to int64) stackChange { return stackChange{calls(names), from, to} }
+
+// boxes are the frames of a graph as "depth name total own x+width".
+func boxes(f flame) []string {
+	var out []string
+	for _, b := range f.Frames {
+		name, rest, _ := strings.Cut(b.Tip, "\n")
+		name = strings.TrimPrefix(name, "example.com/p.")
+		out = append(out, fmt.Sprintf("%d %s | %s | %s+%s %s", b.Y/flameRow, name, strings.ReplaceAll(rest, "\n", ", "), b.X, b.W, b.Tone.Class))
+	}
+	return out
+}
+
+func TestFlame(t *testing.T) {
+	list := []stackChange{
+		changed("main work send", 2, 62),
+		changed("main work recv", 10, 0),
+		changed("main idle", 7, 7),
+		changed("main", 0, 10),
+		changed("gc", 0, 20),
+	}
+	got := boxes(newFlame("", "goroutines", list, map[string]bool{"example.com/p.send": true}, 100))
+	want := []string{
+		"0 all stacks | total +80, 19 → 99, own 0 | 0%+100% g4",
+		"1 main | total +60, 19 → 79, own +10 | 0%+80% g4",
+		"2 work | total +50, 12 → 62, own 0 | 0%+70% g3",
+		"3 send | the fingerprint stands here, total +60, 2 → 62, own +60 | 0%+60% g4",
+		"3 recv | total −10, 10 → 0, own −10 | 60%+10% s2",
+		"1 gc | total +20, 0 → 20, own +20 | 80%+20% g2",
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	const summary = "+80 goroutines: +90 grew, −10 shrank on 4 stacks. 1 stack with 7 goroutines did not move and have no width."
+	if s := flameSummary(list, "goroutines"); s != summary {
+		t.Errorf("got %s", s)
+	}
+}
+
+// What grows in one place and shrinks by as much in another is as wide as both, and grey.
+func TestFlameCancels(t *testing.T) {
+	got := boxes(newFlame("", "objects", []stackChange{changed("main a", 50, 0), changed("main b", 0, 50)}, nil, 100))
+	if len(got) != 4 || !strings.HasSuffix(got[1], "0%+100% n") || !strings.HasSuffix(got[2], "0%+50% s3") || !strings.HasSuffix(got[3], "50%+50% g3") {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+}
+
+func TestFlameOfNothing(t *testing.T) {
+	for _, list := range [][]stackChange{nil, {changed("main", 5, 5)}, {{From: 1, To: 1}}} {
+		if f := newFlame("", "bytes", list, nil, 100); len(f.Frames) > 0 || f.Summary == "" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// A function that calls itself counts once, as in go tool pprof.
+func TestFunctions(t *testing.T) {
+	got := functions([]stackChange{changed("main f f f", 0, 5), changed("main g f", 1, 3), changed("main still", 4, 4)})
+	want := []functionChange{{"example.com/p.f", 7, 7}, {"example.com/p.main", 0, 7}, {"example.com/p.g", 0, 2}}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// However much is left out, every box is as wide as what stands below it, nothing sticks out, and no
+// change is lost: boxes and what is said to be not drawn add up.
+func TestFlamePrunes(t *testing.T) {
+	var list []stackChange
+	for i := range 2_000 {
+		list = append(list, changed(fmt.Sprintf("main handle%d work%d %s leaf%d", i%7, i%97, strings.Repeat("deep ", i%90), i), int64(i%5), int64(i%5+1+i%11*i%13)))
+	}
+	for _, most := range []int{1, 10, 138, 5000} {
+		f := newFlame("", "goroutines", list, nil, most)
+		if len(f.Frames) > 2*most {
+			t.Errorf("%d frames, at most %d wanted", len(f.Frames), most)
+		}
+		checkBoxes(t, f)
+	}
+}
+
+func checkBoxes(t *testing.T, f flame) {
+	t.Helper()
+	type box struct{ left, right float64 }
+	var above []box // the boxes that enclose the next one
+	for _, b := range f.Frames {
+		depth := b.Y / flameRow
+		left, width := percentage(t, b.X), percentage(t, b.W)
+		if depth > flameDepth {
+			t.Fatalf("depth %d", depth)
+		}
+		if depth > 0 && (left < above[depth-1].left-0.01 || left+width > above[depth-1].right+0.01) {
+			t.Fatalf("%s at %v+%v sticks out of %v", b.Tip, left, width, above[depth-1])
+		}
+		if depth < len(above) && left < above[depth].right-0.01 {
+			t.Fatalf("%s at %v overlaps %v", b.Tip, left, above[depth])
+		}
+		above = append(above[:depth], box{left, left + width})
+	}
+}
+
+func percentage(t *testing.T, s string) float64 {
+	t.Helper()
+	v, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
+	if err != nil || math.IsNaN(v) {
+		t.Fatal(s, err)
+	}
+	return v
+}
+
+// manyStacks gives a variant 10,000 stacks in every profile of its last snapshot.
+func manyStacks(vr *leak.VariantRecord) {
+	if len(vr.Snapshots) == 0 {
+		return
+	}
+	last := &vr.Snapshots[len(vr.Snapshots)-1]
+	for i := range 10_000 {
+		s := calls(fmt.Sprintf("main serve%d %s work%d leaf%d", i%50, strings.Repeat("middle ", 20), i%1000, i))
+		vr.Stacks[s.ID()] = s
+		g := leak.Group{Stack: s.ID(), Count: int64(1 + i%100), Bytes: int64(1000 + i)}
+		last.Samples[0].Groups["profile"] = append(last.Samples[0].Groups["profile"], g)
+		last.Samples[1].Groups["heap"] = append(last.Samples[1].Groups["heap"], g)
+	}
+}

@@ -1,0 +1,69 @@
+package reports
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// svgFrames bounds the picture, which is pasted into issues.
+const svgFrames = 1200
+
+// svgFile is the picture that is pasted into an issue: what changed in the variant that a reader should
+// see first, every metric below the other. It has no style sheet, since most sites drop them.
+type svgFile struct {
+	Title, Subtitle string
+	Height          int
+	Panels          []svgPanel
+}
+
+type svgPanel struct {
+	Name, Summary string
+	Y             int
+	Flame         flame
+}
+
+func svg(b *bytes.Buffer, v view) error {
+	const head, foot, panel = 62, 16, 52
+	f := svgFile{Title: v.Name(), Height: head}
+	if x, ok := v.lead(); ok {
+		f.Title += ", " + x.Name
+		f.Subtitle = fmt.Sprintf("%s · after %s · red grew, blue shrank, ◆ fingerprint", x.Outcome(), count(x.Operations(), "operation"))
+		for _, m := range newFlameSet(x.flameSubject(), x.Name, svgFrames/len(flameMetrics)).Metrics {
+			whole := m.Views[0]
+			if m.Unit == "objects" || len(whole.Frames) == 0 {
+				continue // the objects stand where the bytes stand
+			}
+			f.Panels = append(f.Panels, svgPanel{m.Name, whole.Summary, f.Height, whole.flame})
+			f.Height += panel + whole.Height
+		}
+	}
+	if len(f.Panels) == 0 {
+		f.Subtitle = strings.TrimPrefix(f.Subtitle+" · no stack changed, or none was taken", " · ")
+	}
+	f.Height += foot
+	return pageTemplate.ExecuteTemplate(b, "flame-file", f)
+}
+
+// lead is the variant that a reader should see first: the one that shows its fingerprint, else one that
+// leaks, else the first.
+func (v view) lead() (variant, bool) {
+	best, rank := variant{}, -1
+	for _, x := range v.Variants {
+		r := 0
+		if x.Verdict.Outcome == leak.Leaking {
+			r = 1
+			for _, f := range x.Verdict.Findings {
+				if f.Fingerprint && f.Outcome == leak.Leaking {
+					r = 2
+				}
+			}
+		}
+		if r > rank {
+			best, rank = x, r
+		}
+	}
+	return best, rank >= 0
+}

@@ -1,0 +1,60 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// hungAfter is how long after a snapshot a goroutine has to stand where it stood to count as blocked: an
+// operation that missed its deadline may have been slow.
+const hungAfter = 10 * time.Second
+
+func timedOut(load []leak.Tally) bool {
+	return slices.ContainsFunc(load, func(t leak.Tally) bool { return t.TimedOut > 0 })
+}
+
+// lookAgain reads the goroutines once more, some time after the snapshot, and notes in its samples what
+// is blocked in both.
+func (m *measurement) lookAgain(ctx context.Context, s *leak.Snapshot) error {
+	m.Progress.Log("%s: operations did not return: looking again in %s", m.name, hungAfter)
+	if err := sleep(ctx, hungAfter); err != nil {
+		return err
+	}
+	for _, probe := range m.Scenario.Spec.AllProbes() {
+		poller, ok := probe.Value.(leak.Poller)
+		sample := s.Sample(probe.Name)
+		if !ok || sample == nil {
+			continue
+		}
+		again, err := poller.Poll(ctx, m.target(probe))
+		if err != nil {
+			return fmt.Errorf("%s: %w", probe.Name, err)
+		}
+		sample.Blocked, sample.BlockedRead = m.blocked(sample.Groups[again.Source], again), true
+	}
+	return nil
+}
+
+// blocked are the groups of the first reading that the second one has as well, with the smaller count.
+func (m *measurement) blocked(first []leak.Group, again leak.Poll) []leak.Group {
+	later := map[string]int64{}
+	for _, g := range again.Groups {
+		later[g.Stack] = g.Count
+	}
+	var both []leak.Group
+	for _, g := range first {
+		if n := min(g.Count, later[g.Stack]); n > 0 && waits(again.Stacks[g.Stack].State) {
+			both = append(both, leak.Group{Stack: g.Stack, Count: n})
+		}
+	}
+	return both
+}
+
+// waits tells whether goroutines in this state are blocked; where no state is known they may be.
+func waits(state string) bool {
+	return !slices.Contains([]string{"running", "runnable", "syscall", "sleep", "GC worker (idle)"}, state)
+}
