@@ -123,7 +123,11 @@ func TestStoppedIsWhole(t *testing.T) {
 		t.Errorf("cut short: %v: %s", got.Result, got.Reason)
 	}
 	r.Variants[0].Stopped = "hung beyond doubt"
-	if got := Judge(s, r).Variants[0]; got.Result != leak.Met {
+	verdict := Judge(s, r)
+	if got := verdict.Variants[0]; got.Result != leak.Met {
 		t.Errorf("stopped: %v: %s", got.Result, got.Reason)
+	}
+	if want := "v hangs: 97 of 200 operations never returned."; verdict.Sentence != want {
+		t.Errorf("%q, want %q", verdict.Sentence, want)
 	}
 }

@@ -343,6 +343,17 @@ func sentence(v *leak.Verdict, r *leak.Record) string {
 	return strings.Join(parts, between) + "."
 }
 
+// hangs is the finding on operations that never return, nil where all did.
+func hangs(findings []leak.Finding) *leak.Finding {
+	i := slices.IndexFunc(findings, func(f leak.Finding) bool {
+		return f.Kind == "hung" && f.Outcome == leak.Leaking && len(f.Points) > 0
+	})
+	if i < 0 {
+		return nil
+	}
+	return &findings[i]
+}
+
 // mostly names the stack that grew most where the finding, on a metric, names none itself.
 func mostly(vv *leak.VariantVerdict, f *leak.Finding) string {
 	grew := vv.Growing
@@ -357,7 +368,7 @@ func mostly(vv *leak.VariantVerdict, f *leak.Finding) string {
 		most = slices.MaxFunc(grew, func(a, b leak.StackGrowth) int { return cmp.Compare(a.Objects, b.Objects) }).Stack
 	}
 	where := ", most of it " + most.String()
-	if at := most.Top().Position(); at != "" {
+	if at := most.Place().Position(); at != "" {
 		where += " (" + at + ")"
 	}
 	return where
@@ -373,6 +384,10 @@ func clause(vv *leak.VariantVerdict) string {
 		return vv.Variant + " was not measured: " + vv.Reason
 	case vv.Result == leak.Undecided:
 		return vv.Variant + " is undecided: " + vv.Reason
+	case vv.Outcome == leak.Leaking && hangs(vv.Findings) != nil:
+		hung := hangs(vv.Findings).Points
+		last := hung[len(hung)-1]
+		return fmt.Sprintf("%s hangs: %.0f of %d operations never returned", vv.Variant, last.Value, last.Operations) + blockedAt(leaks)
 	case vv.Outcome == leak.Leaking:
 		return vv.Variant + " leaks " + headline(leaks) + cmp.Or(at(leaks), mostly(vv, leaks))
 	case vv.Result == leak.NotMet:

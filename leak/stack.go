@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -89,9 +90,27 @@ func (s Stack) Top() Frame {
 	return s.Frames[0]
 }
 
+// waitingRoom are the packages that stand between a goroutine which waits for a file or a connection and
+// the code that it waits for.
+var waitingRoom = []string{"internal/poll", "net", "os", "io", "bufio", "crypto/tls"}
+
+// Place is the innermost frame that tells what the stack is about: the top, or for a goroutine that waits
+// in the network poller the code that reads or writes.
+func (s Stack) Place() Frame {
+	if s.Top().Package() != "internal/poll" {
+		return s.Top()
+	}
+	for _, f := range s.Frames {
+		if !slices.Contains(waitingRoom, f.Package()) {
+			return f
+		}
+	}
+	return s.Top()
+}
+
 // String is "chan send at watch.(*StreamWatcher).receive", for one line of output.
 func (s Stack) String() string {
-	at := s.Top().Short()
+	at := s.Place().Short()
 	if at == "" {
 		at = "an unknown place"
 	}

@@ -2,6 +2,7 @@ package reports
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -20,7 +21,7 @@ type command struct {
 func (v view) pprofCommands() []command {
 	var list []command
 	for _, x := range v.Variants {
-		for _, probe := range []string{"goroutine", "heap"} {
+		for _, probe := range x.profiles() {
 			if line, ok := v.pprof(x, probe); ok {
 				list = append(list, command{x.Name + ", " + probe, line})
 			}
@@ -35,7 +36,7 @@ func (v view) reproduce() (string, bool) {
 	var best string
 	rank := 0
 	for _, x := range v.Variants {
-		for _, probe := range []string{"goroutine", "heap"} {
+		for _, probe := range x.profiles() {
 			line, ok := v.pprof(x, probe)
 			if r := reproduceRank(x, probe); ok && r > rank {
 				best, rank = line, r
@@ -58,16 +59,23 @@ func reproduceRank(x variant, probe string) int {
 	return 1
 }
 
+// profiles are the names of the probes that keep profiles, those of goroutines first.
+func (x variant) profiles() []string {
+	return slices.Concat(x.Record.Probes("goroutine"), x.Record.Probes("heap"))
+}
+
 // top is the stack that a reader should see first in the probe's profile.
 func (x variant) top(probe string) (leak.StackGrowth, bool) {
 	stacks := x.Goroutines()
-	if probe == "heap" {
+	if leak.ProbeKind(probe) == "heap" {
 		stacks = x.Heap()
 	}
-	if len(stacks) == 0 {
-		return leak.StackGrowth{}, false
+	for _, g := range stacks {
+		if g.Probe == probe || g.Probe == "" && leak.ProbeKind(probe) == probe {
+			return g, true
+		}
 	}
-	return stacks[0], true
+	return leak.StackGrowth{}, false
 }
 
 // again is the command that made the run.
@@ -93,11 +101,11 @@ func (v view) pprof(x variant, probe string) (string, bool) {
 		return "", false
 	}
 	words := []string{"go tool pprof"}
-	if probe == "heap" {
+	if leak.ProbeKind(probe) == "heap" {
 		words = append(words, "-sample_index=inuse_space")
 	}
 	top, _ := x.top(probe)
-	if focus := focus(top.Stack.Top()); focus != "" {
+	if focus := focus(top.Stack.Place()); focus != "" {
 		words = append(words, "-traces", "-focus='"+focus+"'")
 	} else {
 		words = append(words, "-top")

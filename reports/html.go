@@ -395,8 +395,10 @@ func modules(v view) (built, rest []moduleRow, more int) {
 	}
 	var paths []string
 	for _, x := range v.Variants {
-		for _, m := range x.Record.Subject.Modules {
-			paths = append(paths, m.Path)
+		for _, b := range x.binaries() {
+			for _, m := range b.Modules {
+				paths = append(paths, m.Path)
+			}
 		}
 	}
 	slices.Sort(paths)

@@ -64,17 +64,17 @@ func markdownVariant(b *bytes.Buffer, x variant) {
 	if f := x.Record.Failure; f != nil {
 		fmt.Fprintf(b, "\n%s\n", fence(failureText(f)))
 	}
-	probe, unit := "goroutine", stackUnit(false)
-	if len(x.Goroutines()) == 0 {
-		probe, unit = "heap", stackUnit(true)
+	stacks, unit := x.Goroutines(), stackUnit(false)
+	if len(stacks) == 0 {
+		stacks, unit = x.Heap(), stackUnit(true)
 	}
-	if g, ok := x.top(probe); ok {
-		fmt.Fprintf(b, "\n%s\n", fence(markdownStack(g, unit)))
+	if len(stacks) > 0 {
+		fmt.Fprintf(b, "\n%s\n", fence(markdownStack(stacks[0], unit)))
 	}
 }
 
 func markdownStack(g leak.StackGrowth, unit string) string {
-	lines := []string{perOperation(g.PerOperation, unit) + ": " + g.Stack.String()}
+	lines := []string{perOperation(g.PerOperation, unit) + ": " + stackTitle(g)}
 	frames, more := head(g.Stack.Frames, 12)
 	for _, f := range frames {
 		lines = append(lines, "  "+f.Short()+"  "+f.Position())

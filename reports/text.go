@@ -144,7 +144,7 @@ func (p printer) stacks(title string, stacks []leak.StackGrowth, unit string) {
 		if g.Fingerprint {
 			mark = "  ◀ fingerprint"
 		}
-		p.line("  %11s/op  %s%s", rate(g.PerOperation, unit), g.Stack, mark)
+		p.line("  %11s/op  %s%s", rate(g.PerOperation, unit), stackTitle(g), mark)
 		for _, detail := range stackDetails(g, unit) {
 			p.para(stackIndent, detail)
 		}
@@ -163,7 +163,7 @@ func stackDetails(g leak.StackGrowth, unit string) []string {
 	if g.Stack.Creator != nil {
 		grew += ", created by " + g.Stack.Creator.Short()
 	}
-	if at := g.Stack.Top().Position(); at != "" {
+	if at := g.Stack.Place().Position(); at != "" {
 		return []string{at, grew}
 	}
 	return []string{grew}

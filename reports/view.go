@@ -161,18 +161,40 @@ func (x variant) Against(f leak.Finding) bool {
 	return f.Outcome != leak.Clean
 }
 
-// version is the module's version as go version -m of the subject reports it, "" where absent.
+// binaries are what was observed: the program, where there is one, and the components.
+func (x variant) binaries() []leak.ComponentInfo {
+	return append([]leak.ComponentInfo{{Name: "subject", SubjectInfo: x.Record.Subject}}, x.Record.Components...)
+}
+
+// version is the module's version as go version -m of what was observed reports it, "" where absent. Where
+// binaries differ in it, each is named.
 func (x variant) version(path string) string {
-	for _, m := range x.Record.Subject.Modules {
-		if m.Path != path {
-			continue
+	var versions, named []string
+	for _, b := range x.binaries() {
+		for _, m := range b.Modules {
+			if m.Path != path {
+				continue
+			}
+			version := m.Version
+			if m.Replace != "" {
+				version += " ⇒ " + m.Replace
+			}
+			versions = append(versions, version)
+			named = append(named, b.Name+" "+version)
 		}
-		if m.Replace != "" {
-			return m.Version + " ⇒ " + m.Replace
-		}
-		return m.Version
 	}
-	return ""
+	if versions = unique(versions); len(versions) == 1 {
+		return versions[0]
+	}
+	return strings.Join(named, ", ")
+}
+
+// stackTitle names a stack in one line, with the component that it is of.
+func stackTitle(g leak.StackGrowth) string {
+	if component, _, ok := strings.Cut(g.Probe, "/"); ok {
+		return component + ": " + g.Stack.String()
+	}
+	return g.Stack.String()
 }
 
 // Operations is how many were attempted after the baseline.

@@ -43,7 +43,7 @@ func rate(v float64, unit string) string { return leak.FormatRate(v, unit) }
 // standard library's.
 func inModule(g leak.StackGrowth) string {
 	path, _, _ := strings.Cut(g.Module, " ")
-	if top := g.Stack.Top(); strings.HasPrefix(top.Package(), path) || strings.HasPrefix(top.File, path) {
+	if top := g.Stack.Place(); strings.HasPrefix(top.Package(), path) || strings.HasPrefix(top.File, path) {
 		return "in " + g.Module
 	}
 	return "called from " + g.Module
