@@ -301,7 +301,7 @@ func checkJUnit(t *testing.T, out string) {
 
 // What the page is made of. Anything else came from the data.
 var (
-	allowedElements   = strings.Fields("html head meta title style body header p h1 h2 h3 h4 div dl dt dd nav ul ol li a main section article span b code pre details summary table caption thead tbody tr th td figure figcaption footer svg g path circle rect text tspan desc clipPath input label br")
+	allowedElements   = strings.Fields("html head meta title style body header p h1 h2 h3 h4 div dl dt dd nav ul ol li a main section article span b code pre details summary table caption thead tbody tr th td figure figcaption footer svg g path circle rect text tspan desc clipPath input label br h5 mark")
 	allowedAttributes = strings.Fields("lang charset name content http-equiv class id href rel aria-label aria-labelledby aria-hidden role tabindex scope colspan open viewBox width height fill stroke stroke-width stroke-linecap stroke-linejoin stroke-dasharray focusable d x y dx dy r cx cy font-size font-family font-weight text-anchor transform clip-path color opacity rx type for checked xmlns")
 )
 
