@@ -302,7 +302,7 @@ func checkJUnit(t *testing.T, out string) {
 // What the page is made of. Anything else came from the data.
 var (
 	allowedElements   = strings.Fields("html head meta title style body header p h1 h2 h3 h4 div dl dt dd nav ul ol li a main section article span b code pre details summary table caption thead tbody tr th td figure figcaption footer svg g path circle rect text tspan desc clipPath input label br h5 mark")
-	allowedAttributes = strings.Fields("lang charset name content http-equiv class id href rel aria-label aria-labelledby aria-hidden role tabindex scope colspan open viewBox width height fill stroke stroke-width stroke-linecap stroke-linejoin stroke-dasharray focusable d x y dx dy r cx cy font-size font-family font-weight text-anchor transform clip-path color opacity rx type for checked xmlns")
+	allowedAttributes = strings.Fields("lang charset name content http-equiv class id href rel aria-label aria-labelledby aria-hidden role tabindex scope colspan open viewBox width height fill stroke stroke-width stroke-linecap stroke-linejoin stroke-dasharray focusable d x y dx dy r cx cy font-size font-family font-weight text-anchor transform clip-path color opacity title rx type for checked xmlns")
 )
 
 func checkHTML(t *testing.T, out string) {
@@ -343,7 +343,7 @@ func checkHTML(t *testing.T, out string) {
 			if a.Name.Local == "id" {
 				ids[a.Value] = true
 			}
-			if a.Name.Local == "href" && !strings.HasPrefix(a.Value, "#") && !strings.HasPrefix(a.Value, "https://") {
+			if a.Name.Local == "href" && !strings.HasPrefix(a.Value, "#") && !strings.HasPrefix(a.Value, "https://") && !strings.HasPrefix(a.Value, "./") {
 				t.Errorf("link to %s", a.Value)
 			}
 		}
