@@ -121,6 +121,18 @@ func (v view) Elapsed() time.Duration {
 	return v.Record.Finished.Sub(v.Record.Started).Round(time.Second)
 }
 
+// Elapsed is how long the variant was measured, 0 where that is not known.
+func (x variant) Elapsed() time.Duration {
+	first, last := x.Record.Snapshots, x.Record.Final()
+	if x.Record.Idle != nil {
+		last = x.Record.Idle
+	}
+	if len(first) == 0 || last.Time.Before(first[0].Time) {
+		return 0
+	}
+	return last.Time.Sub(first[0].Time)
+}
+
 // Warnings are the run's and then each variant's, as "leaky: …".
 func (v view) Warnings() []string {
 	all := slices.Clone(v.Record.Warnings)
