@@ -16,6 +16,7 @@ const (
 	VerdictFile  = "verdict.json"
 	HTMLFile     = "report.html"
 	JUnitFile    = "junit.xml"
+	SourcesFile  = "sources.json"
 )
 
 // maxJSON bounds what is read back: a record of 100 rounds with 10,000 stacks stays below it.
@@ -106,6 +107,18 @@ func (d RunDir) ReadVerdict() (*Verdict, error) {
 		return nil, err
 	}
 	return &v, nil
+}
+
+// WriteSources writes sources.json.
+func (d RunDir) WriteSources(s Sources) error { return d.writeJSON(SourcesFile, s) }
+
+// ReadSources reads sources.json, nil where there is none.
+func (d RunDir) ReadSources() (Sources, error) {
+	var s Sources
+	if err := d.readJSON(SourcesFile, &s); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	return s, nil
 }
 
 func (d RunDir) readJSON(name string, v any) error {

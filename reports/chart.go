@@ -26,6 +26,11 @@ type chart struct {
 	Labels               []chartLabel
 	// Idle is where the measurement after the idle wait stands, right of the last round.
 	Idle *px
+	// XLabel says what the X axis counts, LastRound is where the last point on it stands.
+	XLabel    string
+	LastRound px
+	// Marks are vertical lines.
+	Marks []tick
 	// Notes say what the picture cannot.
 	Notes []string
 	// Fits are the fitted slopes in words, first variant first.
@@ -76,8 +81,9 @@ type chartSize struct {
 }
 
 var (
-	bigChart   = chartSize{440, 280, 7, 5, true}
-	smallChart = chartSize{320, 196, 4, 3, false}
+	bigChart     = chartSize{440, 280, 7, 5, true}
+	smallChart   = chartSize{320, 196, 4, 3, false}
+	historyChart = chartSize{440, 220, 7, 4, false}
 )
 
 const (
@@ -93,6 +99,7 @@ func newChart(id string, s series, size chartSize) chart {
 	c := chart{
 		ID: id, Title: s.Name, Doc: s.Doc, Desc: describe(s), W: px(size.w), H: px(l.height),
 		Left: px(l.left), Right: px(l.right), Top: px(l.top), Bottom: px(l.bottom), Notes: l.notes,
+		XLabel: "operations", LastRound: px(l.lastRound),
 	}
 	for _, x := range l.xTicks {
 		c.X = append(c.X, tick{px(l.x(x)), thousands(strconv.FormatFloat(x, 'f', -1, 64))})
@@ -199,7 +206,11 @@ func (l *layout) scale() {
 			lo, hi = min(lo, p.Value), max(hi, p.Value)
 		}
 	}
-	room := max(hi-lo, math.Abs(hi)/4, 4)
+	least := 4.0
+	if l.Rate {
+		least = 0.04
+	}
+	room := max(hi-lo, math.Abs(hi)/4, least)
 	l.limits, l.notes = l.visibleLimits(hi + room/2)
 	for _, d := range l.limits {
 		hi = max(hi, d.start(), d.end())
@@ -214,11 +225,14 @@ func (l *layout) scale() {
 	if lo > 0 && lo < 0.6*hi {
 		lo = 0
 	}
-	unit, least := 1.0, 1.0
+	unit, step := 1.0, 1.0
 	if l.Unit == "bytes" {
-		unit, least = byteUnit(hi), 0
+		unit = byteUnit(hi)
 	}
-	l.yTicks = ticks(lo/unit, hi/unit, l.size.yTicks, least)
+	if l.Unit == "bytes" || l.Rate {
+		step = 0
+	}
+	l.yTicks = ticks(lo/unit, hi/unit, l.size.yTicks, step)
 	for i := range l.yTicks {
 		l.yTicks[i] *= unit
 	}
@@ -230,6 +244,9 @@ func (l *layout) visibleLimits(highest float64) (limits []drawnLimit, notes []st
 	for _, line := range l.Lines {
 		for _, bound := range line.Bounds {
 			d := drawnLimit{bound, line.Points[0].Value, l.maxOps}
+			if l.Rate {
+				d.baseline = 0
+			}
 			if !finite(d.end()) {
 				continue
 			}
@@ -529,7 +546,7 @@ func tickLabel(v float64, axis []float64, unit string) string {
 	if len(axis) > 1 {
 		decimals = max(0, int(math.Ceil(-math.Log10((axis[1]-axis[0])/scale)-1e-9)))
 	}
-	return thousands(strconv.FormatFloat(v/scale, 'f', decimals, 64)) + suffix
+	return strings.Replace(thousands(strconv.FormatFloat(v/scale, 'f', decimals, 64)), "-", "−", 1) + suffix
 }
 
 // thousands groups the digits of a whole number from 10,000 on.

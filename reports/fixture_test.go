@@ -72,6 +72,9 @@ func fixture() Input {
 		in.Scenario.Spec.Variants = append(in.Scenario.Spec.Variants, leak.Variant{
 			Name: fv.name, Description: fv.doc, Modfile: fv.modfile(), Expect: fv.expect, Fingerprint: []string{"receive"}})
 	}
+	leaky := in.Record.Variants[0].Subject
+	in.Sources = leak.Sources{leaky.SourceKey(receiveStack().Top()): {First: 124, Lines: []string{
+		"\t\t\t}", "\t\t\treturn", "\t\t}", "\t\tsw.result <- Event{", "\t\t\tType:   action,", "\t\t\tObject: obj,", "\t\t}"}}}
 	in.Record.Variants[3].Warnings = []string{"round 6 had not settled after 30s: 2 goroutines still came and went"}
 	return in
 }

@@ -39,15 +39,43 @@ type flameSubject struct {
 	Fingerprint map[string]bool
 }
 
-// flameMetrics are the graphs of a subject. Goroutines are those of the profile, not of the text dump:
-// so every number is the one that `go tool pprof` shows.
-var flameMetrics = []struct {
+// flameSource is what a graph is drawn from.
+type flameSource struct {
 	Name, Unit, Probe, Source string
 	Amount                    func(leak.Group) int64
-}{
+}
+
+// flameMetrics are the graphs of a program, and of each component. Goroutines are those of the profile,
+// not of the text dump, so every number is the one that `go tool pprof` shows; of a shim there is the dump
+// alone.
+var flameMetrics = []flameSource{
 	{"Goroutines", "goroutines", "goroutine", "profile", func(g leak.Group) int64 { return g.Count }},
 	{"Heap bytes", "bytes", "heap", "heap", func(g leak.Group) int64 { return g.Bytes }},
 	{"Heap objects", "objects", "heap", "heap", func(g leak.Group) int64 { return g.Count }},
+}
+
+// sources are the graphs that the samples allow, those of one binary side by side.
+func (s flameSubject) sources() []flameSource {
+	var list []flameSource
+	if s.First == nil {
+		return nil
+	}
+	for _, sample := range s.First.Samples {
+		for _, m := range flameMetrics {
+			if leak.ProbeKind(sample.Probe) != m.Probe {
+				continue
+			}
+			if component, _, ok := strings.Cut(sample.Probe, "/"); ok {
+				m.Name = component + ": " + strings.ToLower(m.Name)
+			}
+			if sample.Groups[m.Source] == nil && m.Probe == "goroutine" {
+				m.Source = "dump"
+			}
+			m.Probe = sample.Probe
+			list = append(list, m)
+		}
+	}
+	return list
 }
 
 // changes subtracts the groups of the first snapshot from those of the last, in the order of the record.
@@ -427,11 +455,12 @@ var flameViews = []struct {
 	{"Vanished", 2, func(c stackChange) bool { return c.From != 0 && c.To == 0 }},
 }
 
-// newFlameSet draws every metric of the subject, each with about most frames.
+// newFlameSet draws every metric of the subject, with about most frames in all.
 func newFlameSet(s flameSubject, of string, most int) flameSet {
 	var set flameSet
 	var totals []string
-	for _, m := range flameMetrics {
+	sources := s.sources()
+	for _, m := range sources {
 		list, ok := s.changes(m.Probe, m.Source, m.Amount)
 		if !ok {
 			continue
@@ -440,7 +469,7 @@ func newFlameSet(s flameSubject, of string, most int) flameSet {
 		for _, v := range flameViews {
 			kept := slices.DeleteFunc(slices.Clone(list), func(c stackChange) bool { return !v.Keep(c) })
 			title := fmt.Sprintf("%s of %s, %s", m.Name, of, strings.ToLower(v.Name))
-			fm.Views = append(fm.Views, flameView{v.Name, newFlame(title, m.Unit, kept, s.Fingerprint, most*v.Part/10)})
+			fm.Views = append(fm.Views, flameView{v.Name, newFlame(title, m.Unit, kept, s.Fingerprint, most/len(sources)*v.Part/10)})
 		}
 		rows, more := head(functions(list), flameTable)
 		for _, f := range rows {

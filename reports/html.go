@@ -65,7 +65,7 @@ func newPage(v view) page {
 	p.WarningList, p.WarningsMore = head(v.Warnings(), htmlWarnings)
 	p.drawSeries()
 	for _, x := range v.Variants {
-		p.Stacks = append(p.Stacks, newVariantStacks(x))
+		p.Stacks = append(p.Stacks, newVariantStacks(x, v.Sources))
 		p.Gates = append(p.Gates, variantGates{x, x.Verdict.Result != leak.Met || len(p.Gates) == 0})
 		p.Loads = append(p.Loads, newVariantLoad(x))
 	}
@@ -242,14 +242,43 @@ type stackItem struct {
 	leak.StackGrowth
 	Unit   string
 	Open   bool
-	Frames []leak.Frame
+	Frames []linkedFrame
 	More   int
+	// Creator is that of the stack.
+	Creator  *linkedFrame
+	Excerpts []excerpt
 }
 
-func newVariantStacks(x variant) variantStacks {
+// linkedFrame is a frame with the address of its line, where that is known.
+type linkedFrame struct {
+	leak.Frame
+	URL string
+}
+
+// locate fills in where the frames come from.
+func (s *stackItem) locate(info leak.SubjectInfo, sources leak.Sources) {
+	link := func(f leak.Frame) linkedFrame { return linkedFrame{f, upstream(info, f)} }
+	var frames []leak.Frame
+	frames, s.More = head(s.Stack.Frames, htmlFrames)
+	for _, f := range frames {
+		s.Frames = append(s.Frames, link(f))
+	}
+	if c := s.Stack.Creator; c != nil {
+		creator := link(*c)
+		s.Creator = &creator
+	}
+	s.Excerpts = excerpts(s.Stack, info, sources)
+}
+
+func newVariantStacks(x variant, sources leak.Sources) variantStacks {
 	lists := []stackList{
 		newStackList("Goroutines", "stack", stackUnit(false), x.Goroutines(), x.Verdict.Outcome == leak.Leaking),
 		newStackList("Heap", "allocation site", stackUnit(true), x.Heap(), false),
+	}
+	for _, l := range lists {
+		for i := range l.Stacks {
+			l.Stacks[i].locate(x.binary(l.Stacks[i].Probe), sources)
+		}
 	}
 	return variantStacks{x, slices.DeleteFunc(lists, func(l stackList) bool { return len(l.Stacks) == 0 })}
 }
@@ -260,9 +289,7 @@ func newStackList(title, noun, unit string, stacks []leak.StackGrowth, open bool
 	stacks, _ = head(slices.DeleteFunc(stacks, func(g leak.StackGrowth) bool { return !g.Fingerprint && flat(g, unit) }), htmlStacks)
 	l.More = found - len(stacks)
 	for i, g := range stacks {
-		item := stackItem{StackGrowth: g, Unit: unit, Open: open && i == 0}
-		item.Frames, item.More = head(g.Stack.Frames, htmlFrames)
-		l.Stacks = append(l.Stacks, item)
+		l.Stacks = append(l.Stacks, stackItem{StackGrowth: g, Unit: unit, Open: open && i == 0})
 	}
 	return l
 }
@@ -296,7 +323,7 @@ func (p *page) drawFlames() {
 		shares += share(x)
 	}
 	for i, x := range p.Variants {
-		set := newFlameSet(x.flameSubject(), x.Name, flameFrames*share(x)/shares/len(flameMetrics))
+		set := newFlameSet(x.flameSubject(), x.Name, flameFrames*share(x)/shares)
 		if len(set.Metrics) == 0 {
 			continue
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// ReportSchema is the version of Report's JSON form. Fields are added under the same version; a field
-// that changes or goes makes a new one.
+// ReportSchema is the version of Report's JSON form, which docs/report.schema.json describes. Fields are
+// added under the same version; a field that changes or goes makes a new one.
 const ReportSchema = 1
 
 // Report is what the json format writes:

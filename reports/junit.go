@@ -20,9 +20,14 @@ type (
 	junitSuite struct {
 		Name string `xml:"name,attr"`
 		junitCounts
-		Time      string      `xml:"time,attr"`
-		Timestamp string      `xml:"timestamp,attr,omitempty"`
-		Cases     []junitCase `xml:"testcase"`
+		Time       string          `xml:"time,attr"`
+		Timestamp  string          `xml:"timestamp,attr,omitempty"`
+		Properties []junitProperty `xml:"properties>property,omitempty"`
+		Cases      []junitCase     `xml:"testcase"`
+	}
+	junitProperty struct {
+		Name  string `xml:"name,attr"`
+		Value string `xml:"value,attr"`
 	}
 	junitCounts struct {
 		Tests    int `xml:"tests,attr"`
@@ -33,6 +38,7 @@ type (
 	junitCase struct {
 		Class   string        `xml:"classname,attr"`
 		Name    string        `xml:"name,attr"`
+		Time    string        `xml:"time,attr,omitempty"`
 		Failure *junitProblem `xml:"failure"`
 		Error   *junitProblem `xml:"error"`
 		Out     string        `xml:"system-out,omitempty"`
@@ -44,11 +50,14 @@ type (
 	}
 )
 
+// junit has one suite a scenario, one class a variant, one case a check, and a case for the verdict of the
+// variant: so CI servers group by scenario, then by variant, and tell each check's history apart.
 func junit(b *bytes.Buffer, v view) error {
 	suite := junitSuite{Name: v.Name(), Time: fmt.Sprintf("%.3f", v.Elapsed().Seconds())}
 	if !v.Record.Started.IsZero() {
 		suite.Timestamp = v.Record.Started.UTC().Format("2006-01-02T15:04:05")
 	}
+	suite.Properties = junitProperties(v)
 	suite.Cases = runCase(v)
 	for _, x := range v.Variants {
 		class := v.Name() + "." + x.Name
@@ -66,6 +75,21 @@ func junit(b *bytes.Buffer, v view) error {
 	}
 	b.WriteString("\n")
 	return nil
+}
+
+// junitProperties are where and with what the run was made.
+func junitProperties(v view) []junitProperty {
+	var list []junitProperty
+	for _, f := range (page{view: v}).VersionFacts() {
+		list = append(list, junitProperty{f.Name, f.Value})
+	}
+	modules, _ := head(v.stackModules(), 8)
+	for _, path := range modules {
+		for _, m := range v.versions(path) {
+			list = append(list, junitProperty{path + " of " + strings.Join(m.Variants, ", "), m.Version})
+		}
+	}
+	return list
 }
 
 func (s *junitSuite) count() {
@@ -98,6 +122,9 @@ func runCase(v view) []junitCase {
 
 func verdictCase(class string, x variant) junitCase {
 	c := junitCase{Class: class, Name: "verdict"}
+	if d := x.Elapsed(); d > 0 {
+		c.Time = fmt.Sprintf("%.3f", d.Seconds())
+	}
 	p := &junitProblem{x.Verdict.Result.String(), x.Verdict.Reason, failureText(x.Record.Failure) + stacksText(x)}
 	switch x.Verdict.Result {
 	case leak.Met:

@@ -14,6 +14,8 @@ type Input struct {
 	Verdict  *leak.Verdict
 	// RunDir is the run directory as the user would type it, for commands that are printed.
 	RunDir string
+	// Sources are the source lines that are at hand, of the frames that SourceFrames names.
+	Sources leak.Sources
 }
 
 // Format is one way to render a run.

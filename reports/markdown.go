@@ -19,7 +19,7 @@ func markdown(b *bytes.Buffer, v view) error {
 	}
 	markdownGrowth(b, v)
 	for _, x := range v.Variants {
-		markdownVariant(b, x)
+		markdownVariant(b, x, v.Sources)
 	}
 	markdownReproduce(b, v)
 	return nil
@@ -56,7 +56,7 @@ func markdownGrowth(b *bytes.Buffer, v view) {
 
 // markdownVariant says what a reader must see without opening the report: what leaks, and what did not
 // come out as it should.
-func markdownVariant(b *bytes.Buffer, x variant) {
+func markdownVariant(b *bytes.Buffer, x variant, sources leak.Sources) {
 	if x.Verdict.Outcome != leak.Leaking && x.Verdict.Result == leak.Met {
 		return
 	}
@@ -70,6 +70,7 @@ func markdownVariant(b *bytes.Buffer, x variant) {
 	}
 	if len(stacks) > 0 {
 		fmt.Fprintf(b, "\n%s\n", fence(markdownStack(stacks[0], unit)))
+		markdownSource(b, stacks[0].Stack, x.binary(stacks[0].Probe), sources)
 	}
 }
 
@@ -89,6 +90,29 @@ func markdownStack(g leak.StackGrowth, unit string) string {
 		lines = append(lines, "  in "+g.Module)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// markdownSource links the line that the stack stands on, and shows it where it is at hand.
+func markdownSource(b *bytes.Buffer, s leak.Stack, info leak.SubjectInfo, sources leak.Sources) {
+	f := sourceFrames(s)[0]
+	if at := upstream(info, f); at != "" {
+		fmt.Fprintf(b, "\n[%s](%s)\n", escape(f.Position()), at)
+	}
+	for _, x := range excerpts(s, info, sources) {
+		if x.Position != f.Position() {
+			continue
+		}
+		var lines []string
+		for _, l := range x.Lines {
+			mark := " "
+			if l.Here {
+				mark = ">"
+			}
+			lines = append(lines, fmt.Sprintf("%s %d  %s", mark, l.Number, l.Text))
+		}
+		fmt.Fprintf(b, "\n%s\n", fence(strings.Join(lines, "\n")))
+		return
+	}
 }
 
 func markdownReproduce(b *bytes.Buffer, v view) {

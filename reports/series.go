@@ -13,7 +13,9 @@ type series struct {
 	Name, Unit, Doc string
 	// Judged is set where a check bounds the series.
 	Judged bool
-	Lines  []line
+	// Rate is set where the series is of growths per operation: fractions count, and so do bounds from 0.
+	Rate  bool
+	Lines []line
 }
 
 // line is one variant's part of a series.

@@ -121,6 +121,18 @@ func (v view) Elapsed() time.Duration {
 	return v.Record.Finished.Sub(v.Record.Started).Round(time.Second)
 }
 
+// Elapsed is how long the variant was measured, 0 where that is not known.
+func (x variant) Elapsed() time.Duration {
+	first, last := x.Record.Snapshots, x.Record.Final()
+	if x.Record.Idle != nil {
+		last = x.Record.Idle
+	}
+	if len(first) == 0 || last.Time.Before(first[0].Time) {
+		return 0
+	}
+	return last.Time.Sub(first[0].Time)
+}
+
 // Warnings are the run's and then each variant's, as "leaky: …".
 func (v view) Warnings() []string {
 	all := slices.Clone(v.Record.Warnings)
@@ -164,6 +176,17 @@ func (x variant) Against(f leak.Finding) bool {
 // binaries are what was observed: the program, where there is one, and the components.
 func (x variant) binaries() []leak.ComponentInfo {
 	return append([]leak.ComponentInfo{{Name: "subject", SubjectInfo: x.Record.Subject}}, x.Record.Components...)
+}
+
+// binary is what the probe of a growing stack reads: a component, or the program.
+func (x variant) binary(probe string) leak.SubjectInfo {
+	name, _, _ := strings.Cut(probe, "/")
+	for _, c := range x.Record.Components {
+		if c.Name == name {
+			return c.SubjectInfo
+		}
+	}
+	return x.Record.Subject
 }
 
 // version is the module's version as go version -m of what was observed reports it, "" where absent. Where

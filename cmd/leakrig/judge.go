@@ -76,7 +76,11 @@ printed; with it, that report alone goes to standard output or to the file of --
 				return err
 			}
 			in := reports.Input{Scenario: s, Record: record, Verdict: verdict, RunDir: string(dir)}
-			if !c.Flags().Changed("format") && output == "" {
+			all := !c.Flags().Changed("format") && output == ""
+			if in.Sources, err = sources(dir, in, all); err != nil {
+				return err
+			}
+			if all {
 				if err := writeReports(dir, in); err != nil {
 					return err
 				}
@@ -144,8 +148,9 @@ func conclude(w io.Writer, dir leak.RunDir, s *leak.Scenario, record *leak.Recor
 	verdict := checks.Judge(s, record)
 	in := reports.Input{Scenario: s, Record: record, Verdict: verdict, RunDir: string(dir)}
 	var written error
+	in.Sources, written = sources(dir, in, c.write)
 	if c.write {
-		written = errors.Join(dir.WriteVerdict(verdict), writeReports(dir, in))
+		written = errors.Join(written, dir.WriteVerdict(verdict), writeReports(dir, in))
 	}
 	if err := f.Render(w, in); err != nil {
 		return 0, err

@@ -163,6 +163,44 @@ func TestReportStaysText(t *testing.T) {
 	met("chromium")
 }
 
+// The page over many runs, of which one cannot be read and one has names that would like to be markup.
+func TestHistoryInBrowser(t *testing.T) {
+	var runs []reports.HistoryRun
+	for night := range 30 {
+		in := reportInput(12, nil)
+		in.Record.Started = in.Record.Started.AddDate(0, 0, night)
+		in.Record.Variants[1].Subject = leak.SubjectInfo{GoVersion: fmt.Sprintf("go1.%d", 20+night/10)}
+		if night == 29 {
+			in.Verdict.Result, in.Verdict.Sentence = leak.NotMet, `<script>alert(1)</script>"onload="alert(1)`
+			in.Verdict.Variants[1].Findings[0].Outcome = leak.Leaking
+		}
+		runs = append(runs, reports.HistoryRun{Dir: fmt.Sprint(night), Report: fmt.Sprintf("browser/%d/report.html", night), Record: in.Record, Verdict: in.Verdict})
+	}
+	runs = append(runs, reports.HistoryRun{Dir: "broken", Problem: "no such file"})
+	var b bytes.Buffer
+	check(t, reports.History(&b, runs))
+	file := filepath.Join(t.TempDir(), "index.html")
+	check(t, os.WriteFile(file, b.Bytes(), 0o644))
+	for _, scripted := range []bool{false, true} {
+		p := openPage(t, file, scripted)
+		readable(t, p)
+		if days := evaluate[int](t, p.ctx, `document.querySelectorAll('.calendar a[aria-label]').length`); days != 30 {
+			t.Errorf("%d days", days)
+		}
+		text := evaluate[string](t, p.ctx, `document.body.innerText`)
+		for _, want := range []string{`<script>alert(1)</script>"onload="alert(1)`, "goroutines was clean and is leaking", "go1.21", "no such file"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the page lacks %s", want)
+			}
+		}
+		p.quiet(t)
+	}
+	if dir := os.Getenv("LEAKRIG_PICTURES"); dir != "" {
+		pictures(t, file, filepath.Join(dir, "history"))
+	}
+	met("chromium")
+}
+
 // How long a reader waits for the verdict, in this Chromium on this machine.
 func TestReportOpensAtOnce(t *testing.T) {
 	for _, c := range []struct {
@@ -255,6 +293,12 @@ func looksRight(t *testing.T, p *opened) {
 			t.Errorf("%d of %s in sight", n, what)
 		}
 	}
+	readable(t, p)
+}
+
+// readable looks at what people with poor eyes, without a mouse or with a phone need.
+func readable(t *testing.T, p *opened) {
+	t.Helper()
 	if nameless := evaluate[string](t, p.ctx, `[...document.querySelectorAll('button, input, a, [role=img], [tabindex]')].filter(e => !(e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.labels?.length || e.textContent.trim())).map(e => e.outerHTML.slice(0, 90)).join()`); nameless != "" {
 		t.Errorf("without a name: %s", nameless)
 	}

@@ -40,15 +40,15 @@ func TestKindExecCost(t *testing.T) {
 		c.Operations, c.Output = n, fmt.Sprintf(`(?s)^(.*?subject\n){%d}`, n)
 		return c
 	}
-	measure(t, "warm up", execs("websocket", 10), target)
+	measureExec(t, "warm up", execs("websocket", 10), target)
 
 	const n, times = 100, 3
-	var ours, theirs []cost
+	var ours, theirs []execCost
 	for range times { // by turns, so that whatever else the machine does meets both
-		ours = append(ours, measure(t, "exec", execs("websocket", n), target))
-		theirs = append(theirs, measure(t, "kubectl loop", loop(n), target))
+		ours = append(ours, measureExec(t, "exec", execs("websocket", n), target))
+		theirs = append(theirs, measureExec(t, "kubectl loop", loop(n), target))
 	}
-	a, b := median(ours), median(theirs)
+	a, b := medianExec(ours), medianExec(theirs)
 	wall, cpu := a.wall.Seconds()/b.wall.Seconds(), a.cpu.Seconds()/b.cpu.Seconds()
 	t.Logf("%d execs, median of %d: exec %s, kubectl loop %s: %.0f %% of the wall time, %.1f %% of the CPU", n, times, a, b, 100*wall, 100*cpu)
 	if wall > 0.40 || cpu > 0.08 {
@@ -56,9 +56,9 @@ func TestKindExecCost(t *testing.T) {
 	}
 
 	for _, protocol := range []string{"websocket", "spdy"} {
-		var hundred, thousand cost
+		var hundred, thousand execCost
 		for _, n := range []int{10, 30, 100, 300, 1000} {
-			c := measure(t, protocol, execs(protocol, n), target)
+			c := measureExec(t, protocol, execs(protocol, n), target)
 			t.Logf("%s, %4d execs: %s, %s of CPU each", protocol, n, c, (c.cpu / time.Duration(n)).Round(10*time.Microsecond))
 			switch n {
 			case 100:
@@ -74,29 +74,29 @@ func TestKindExecCost(t *testing.T) {
 	met("kind")
 }
 
-// cost is what one round of an action took.
-type cost struct{ wall, cpu time.Duration }
+// execCost is what one round of an action took.
+type execCost struct{ wall, cpu time.Duration }
 
-func (c cost) String() string {
+func (c execCost) String() string {
 	return fmt.Sprintf("%.2fs wall, %.2fs CPU", c.wall.Seconds(), c.cpu.Seconds())
 }
 
-func median(costs []cost) cost {
+func medianExec(costs []execCost) execCost {
 	wall, cpu := []time.Duration{}, []time.Duration{}
 	for _, c := range costs {
 		wall, cpu = append(wall, c.wall), append(cpu, c.cpu)
 	}
 	slices.Sort(wall)
 	slices.Sort(cpu)
-	return cost{wall[len(wall)/2], cpu[len(cpu)/2]}
+	return execCost{wall[len(wall)/2], cpu[len(cpu)/2]}
 }
 
 // measure runs one round, in which nothing may fail.
-func measure(t *testing.T, name string, a leak.Action, target leak.Target) cost {
+func measureExec(t *testing.T, name string, a leak.Action, target leak.Target) execCost {
 	t.Helper()
 	before, start := processorTime(t), time.Now()
 	tally, err := a.Run(t.Context(), target, 1)
-	c := cost{time.Since(start), processorTime(t) - before}
+	c := execCost{time.Since(start), processorTime(t) - before}
 	if err != nil || tally.Failed > 0 {
 		t.Fatalf("%s: %+v, %v", name, tally, err)
 	}

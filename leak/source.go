@@ -1,0 +1,57 @@
+package leak
+
+import (
+	"path"
+	"strconv"
+	"strings"
+)
+
+// Excerpt is a few lines of a source file.
+type Excerpt struct {
+	// First is the number of the first line.
+	First int      `json:"first"`
+	Lines []string `json:"lines"`
+}
+
+// Sources are excerpts around the lines that stacks stand on, by SubjectInfo.SourceKey.
+type Sources map[string]Excerpt
+
+// SourceKey names the line that a frame of this program stands on, "" where its origin is not known.
+func (s SubjectInfo) SourceKey(f Frame) string {
+	module, version, file, ok := s.Origin(f)
+	if !ok {
+		return ""
+	}
+	return module + "@" + version + "/" + file + ":" + strconv.Itoa(f.Line)
+}
+
+// Origin tells the module, its version and the file within it that a frame of this program was compiled
+// from, replace lines applied: a binary that was built with -trimpath states the replaced module. The
+// module of the standard library is "std". ok is false where a frame does not say, or was compiled from a
+// local folder.
+func (s SubjectInfo) Origin(f Frame) (module, version, file string, ok bool) {
+	name := path.Clean(f.File)
+	if f.File == "" || path.IsAbs(name) || strings.HasPrefix(name, "..") {
+		return "", "", "", false
+	}
+	module, rest, found := strings.Cut(name, "@")
+	if !found {
+		first, _, _ := strings.Cut(name, "/")
+		std := !strings.Contains(first, ".") && strings.Contains(name, "/") && strings.HasPrefix(s.GoVersion, "go1.")
+		return "std", s.GoVersion, name, std
+	}
+	version, file, found = strings.Cut(rest, "/")
+	if !found || module == "" || version == "" {
+		return "", "", "", false
+	}
+	for _, m := range s.Modules {
+		if m.Path != module || m.Version != version || m.Replace == "" {
+			continue
+		}
+		if module, version, found = strings.Cut(m.Replace, " "); !found || version == "" {
+			return "", "", "", false // a local folder
+		}
+		break
+	}
+	return module, version, file, true
+}

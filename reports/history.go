@@ -1,0 +1,433 @@
+package reports
+
+import (
+	"bytes"
+	"cmp"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// Where the lists of the history end; each says how much it left out.
+const (
+	historyWeeks   = 27
+	historyRuns    = 120
+	historyCharts  = 6
+	historyChanges = 12
+	historyModules = 8
+)
+
+// HistoryRun is one run directory. Of its record only what is not sampled is used.
+type HistoryRun struct {
+	// Dir is the run directory, Report its HTML report, "" where it has none; both relative to the page.
+	Dir, Report string
+	Record      *leak.Record
+	// Verdict is nil where the run was not judged.
+	Verdict *leak.Verdict
+	// Problem tells why the directory could not be read; then there is nothing else.
+	Problem string
+}
+
+//go:embed history.html.tmpl
+var historySource string
+
+var historyTemplate = template.Must(pageTemplate.New("history").Parse(historySource))
+
+// History writes the page over many runs: what came of each scenario night by night, how much it grew,
+// and what is new since it was last as expected.
+func History(w io.Writer, runs []HistoryRun) error {
+	var b bytes.Buffer
+	if err := historyTemplate.Execute(&b, newHistory(runs)); err != nil {
+		return err
+	}
+	_, err := w.Write(printable(b.Bytes()))
+	return err
+}
+
+// history is the page, top to bottom.
+type history struct {
+	Runs      int
+	Scenarios []scenarioHistory
+	Problems  []HistoryRun
+	More      int
+}
+
+// scenarioHistory is all runs of one scenario.
+type scenarioHistory struct {
+	ID, Name string
+	Last     historyRow
+	Runs     int
+	// Green is the last run that came out as expected, nil where none did.
+	Green    *historyRow
+	Changes  []string
+	More     int
+	Weeks    []string
+	Days     []calendarRow
+	Charts   []chart
+	Versions []versionChange
+	Columns  []string
+	Rows     []historyRow
+	RowsMore int
+}
+
+// historyRow is one run in the table.
+type historyRow struct {
+	HistoryRun
+	view view
+	// Growth is the growth per operation of each variant, by the check that a reader looks for first.
+	Growth []string
+}
+
+// calendarRow is one day of the week, over the weeks.
+type calendarRow struct {
+	Day   string
+	Cells []calendarCell
+}
+
+// calendarCell is one day; Label is "" where nothing ran.
+type calendarCell struct {
+	look
+	Label, URL string
+}
+
+// versionChange is a version that changed from one run to the next.
+type versionChange struct {
+	Number, run          int
+	When, What, From, To string
+}
+
+func newHistory(runs []HistoryRun) history {
+	h := history{Runs: len(runs)}
+	byName := map[string][]historyRow{}
+	var names []string
+	for _, r := range runs {
+		if r.Problem != "" || r.Record == nil {
+			h.Problems = append(h.Problems, r)
+			continue
+		}
+		row := historyRow{HistoryRun: r, view: newView(Input{Record: r.Record, Verdict: r.Verdict})}
+		name := row.view.Name()
+		if byName[name] == nil {
+			names = append(names, name)
+		}
+		byName[name] = append(byName[name], row)
+	}
+	slices.Sort(names)
+	for i, name := range names {
+		rows := byName[name]
+		slices.SortStableFunc(rows, func(a, b historyRow) int {
+			return cmp.Or(a.Record.Started.Compare(b.Record.Started), cmp.Compare(a.Dir, b.Dir))
+		})
+		h.Scenarios = append(h.Scenarios, newScenarioHistory(fmt.Sprintf("s%d", i+1), name, rows))
+	}
+	// What needs a look comes first.
+	slices.SortStableFunc(h.Scenarios, func(a, b scenarioHistory) int { return cmp.Compare(urgency(b.Last), urgency(a.Last)) })
+	h.Problems, h.More = head(h.Problems, htmlWarnings)
+	return h
+}
+
+func urgency(r historyRow) int {
+	return slices.Index([]leak.Result{leak.Met, leak.Undecided, leak.Unmeasured, leak.NotMet}, r.Result())
+}
+
+func newScenarioHistory(id, name string, rows []historyRow) scenarioHistory {
+	s := scenarioHistory{ID: id, Name: name, Last: rows[len(rows)-1], Runs: len(rows)}
+	for i := range slices.Backward(rows) {
+		if rows[i].Result() == leak.Met {
+			s.Green = &rows[i]
+			break
+		}
+	}
+	if s.Green != nil && s.Last.Result() != leak.Met {
+		s.Changes, s.More = head(whatIsNew(s.Green.view, s.Last.view), historyChanges)
+	}
+	s.Weeks, s.Days = calendar(rows)
+	s.Versions = versionChanges(rows)
+	s.drawCharts(rows)
+	for _, x := range s.Last.view.Variants {
+		s.Columns = append(s.Columns, x.Name)
+	}
+	for i := range rows {
+		rows[i].Growth = leadGrowth(rows[i].view, s.Columns)
+	}
+	s.Rows = slices.Clone(rows)
+	slices.Reverse(s.Rows)
+	s.Rows, s.RowsMore = head(s.Rows, historyRuns)
+	return s
+}
+
+// Result is that of the run as a whole.
+func (r historyRow) Result() leak.Result { return r.view.Result() }
+
+// Look is that of the result.
+func (r historyRow) Look() look { return verdictLook(r.view) }
+
+// Status and Sentence are those of the report.
+func (r historyRow) Status() string   { return r.view.Status() }
+func (r historyRow) Sentence() string { return r.view.Sentence() }
+
+// When is when the run started.
+func (r historyRow) When() string {
+	if r.Record.Started.IsZero() {
+		return "at an unknown time"
+	}
+	return r.Record.Started.UTC().Format("2006-01-02 15:04")
+}
+
+// day is the date of the run, "" where it is not known.
+func (r historyRow) day() string {
+	if r.Record.Started.IsZero() {
+		return ""
+	}
+	return r.Record.Started.UTC().Format("2006-01-02")
+}
+
+// URL is the address of the report, as a path below the page.
+func (r historyRow) URL() string {
+	if r.Report == "" {
+		return ""
+	}
+	return (&url.URL{Path: "./" + strings.TrimPrefix(r.Report, "./")}).String()
+}
+
+func leadGrowth(v view, variants []string) []string {
+	var out []string
+	rows := v.rankedRows()
+	for _, name := range variants {
+		growth := "–"
+		for _, row := range slices.Backward(rows) {
+			for _, c := range row.Cells {
+				if c.Variant == name && c.Finding != nil {
+					growth = c.Growth()
+				}
+			}
+		}
+		out = append(out, growth)
+	}
+	return out
+}
+
+// whatIsNew is what a later run has that an earlier one, which came out as expected, had not.
+func whatIsNew(green, last view) []string {
+	var list []string
+	if f := last.Record.Failure; f != nil {
+		list = append(list, "the run ended early: "+oneLine(f.Message))
+	}
+	was := func(name string) variant {
+		for _, x := range green.Variants {
+			if x.Name == name {
+				return x
+			}
+		}
+		return variant{Record: &leak.VariantRecord{}}
+	}
+	for _, x := range last.Variants {
+		before := was(x.Name)
+		if f := x.Record.Failure; f != nil {
+			list = append(list, x.Name+" broke off: "+oneLine(f.Message))
+		}
+		for _, f := range x.Verdict.Findings {
+			i := slices.IndexFunc(before.Verdict.Findings, func(b leak.Finding) bool { return b.Check == f.Check })
+			switch {
+			case i < 0:
+				list = append(list, fmt.Sprintf("%s: the check %s is new: %s. %s", x.Name, f.Check, f.Outcome, f.Summary))
+			case before.Verdict.Findings[i].Outcome != f.Outcome:
+				list = append(list, fmt.Sprintf("%s: %s was %s and is %s. %s", x.Name, f.Check, before.Verdict.Findings[i].Outcome, f.Outcome, f.Summary))
+			}
+		}
+		for _, l := range []struct {
+			unit      string
+			old, list []leak.StackGrowth
+		}{{stackUnit(false), before.Goroutines(), x.Goroutines()}, {stackUnit(true), before.Heap(), x.Heap()}} {
+			known := map[string]bool{}
+			for _, g := range l.old {
+				known[g.Stack.String()] = true
+			}
+			for _, g := range l.list {
+				if !known[g.Stack.String()] && !flat(g, l.unit) {
+					list = append(list, fmt.Sprintf("%s: a stack that did not grow before: %s, %s", x.Name, perOperation(g.PerOperation, l.unit), g.Stack))
+				}
+			}
+		}
+	}
+	for _, c := range versionChanges([]historyRow{{HistoryRun: HistoryRun{Record: green.Record}, view: green}, {HistoryRun: HistoryRun{Record: last.Record}, view: last}}) {
+		list = append(list, fmt.Sprintf("%s: %s became %s", c.What, c.From, c.To))
+	}
+	return list
+}
+
+// versionChanges are the changes, from run to run, of what the subjects were built from and ran on: of the
+// modules that a growing stack ever lay in, since a scenario may have hundreds.
+func versionChanges(rows []historyRow) []versionChange {
+	var modules []string
+	for _, r := range rows {
+		modules = append(modules, r.view.stackModules()...)
+	}
+	modules, _ = head(unique(modules), historyModules)
+	var list []versionChange
+	last := map[string]string{}
+	for i, r := range rows {
+		note := func(what, version string) {
+			if version == "" {
+				return
+			}
+			if from := last[what]; from != "" && from != version {
+				list = append(list, versionChange{len(list) + 1, i, r.When(), what, from, version})
+			}
+			last[what] = version
+		}
+		note("leakrig", r.Record.Leakrig)
+		if c := r.Record.Cluster; c != nil {
+			note("Kubernetes", c.Kubernetes)
+		}
+		for _, x := range r.view.Variants {
+			note(x.Name+", Go", x.Record.Subject.GoVersion)
+			for _, m := range modules {
+				note(x.Name+", "+m, x.version(m))
+			}
+		}
+	}
+	return list
+}
+
+// calendar is the weeks up to the last run, with the worst result of each day.
+func calendar(rows []historyRow) (weeks []string, days []calendarRow) {
+	byDay := map[string][]historyRow{}
+	var first, last time.Time
+	for _, r := range rows {
+		if day := r.day(); day != "" {
+			byDay[day] = append(byDay[day], r)
+			at, _ := time.Parse("2006-01-02", day)
+			if first.IsZero() {
+				first = at
+			}
+			last = at
+		}
+	}
+	if first.IsZero() {
+		return nil, nil
+	}
+	monday := func(t time.Time) time.Time { return t.AddDate(0, 0, -(int(t.Weekday())+6)%7) }
+	start := monday(first)
+	if earliest := monday(last).AddDate(0, 0, -7*(historyWeeks-1)); start.Before(earliest) {
+		start = earliest
+	}
+	for at := start; !at.After(last); at = at.AddDate(0, 0, 7) {
+		weeks = append(weeks, at.Format("Jan 2"))
+	}
+	for d := range 7 {
+		row := calendarRow{Day: start.AddDate(0, 0, d).Weekday().String()[:3]}
+		for w := range weeks {
+			row.Cells = append(row.Cells, newCalendarCell(byDay[start.AddDate(0, 0, 7*w+d).Format("2006-01-02")]))
+		}
+		days = append(days, row)
+	}
+	return weeks, days
+}
+
+func newCalendarCell(rows []historyRow) calendarCell {
+	if len(rows) == 0 {
+		return calendarCell{}
+	}
+	worst := slices.MaxFunc(rows, func(a, b historyRow) int { return cmp.Compare(urgency(a), urgency(b)) })
+	label := worst.day() + ": " + worst.Status()
+	if len(rows) > 1 {
+		label += fmt.Sprintf(", the worst of %d runs", len(rows))
+	}
+	return calendarCell{worst.Look(), label, worst.URL()}
+}
+
+// drawCharts draws the growth per operation of each check over the runs, all variants on one scale.
+func (s *scenarioHistory) drawCharts(rows []historyRow) {
+	for _, check := range s.Last.view.rankedRows() {
+		if len(s.Charts) == historyCharts || len(rows) < 2 {
+			return
+		}
+		series := series{Name: check.Title(), Unit: check.Unit, Rate: true, Doc: "growth per operation that the check “" + check.Check + "” found"}
+		for _, x := range s.Last.view.Variants {
+			l := line{Variant: x.Name, Outcome: x.Verdict.Outcome}
+			for i, r := range rows {
+				if p, bounds, ok := growthPoint(r.view, x.Name, check.Check); ok {
+					p.Operations = i
+					l.Points = append(l.Points, p)
+					l.Bounds = bounds
+				}
+			}
+			if len(l.Points) > 0 {
+				series.Lines = append(series.Lines, l)
+			}
+		}
+		if len(series.Lines) == 0 {
+			continue
+		}
+		s.Charts = append(s.Charts, s.overRuns(fmt.Sprintf("%s-c%d", s.ID, len(s.Charts)+1), series, rows))
+	}
+}
+
+// growthPoint is what a check found in a variant of one run. Its bound is drawn where it is one per
+// operation, too.
+func growthPoint(v view, variant, check string) (p leak.Point, bounds []limit, ok bool) {
+	for _, x := range v.Variants {
+		for _, f := range x.Verdict.Findings {
+			if x.Name != variant || f.Check != check || !finite(f.PerOperation) || len(rounds(f.Points)) < 2 {
+				continue
+			}
+			if f.BoundPerOperation {
+				bounds = []limit{{Value: f.Bound}}
+			}
+			return leak.Point{Value: f.PerOperation}, bounds, true
+		}
+	}
+	return p, nil, false
+}
+
+// overRuns is a chart over runs, not over operations: dates below, the run at each mark, and a line where a
+// version changed.
+func (s *scenarioHistory) overRuns(id string, over series, rows []historyRow) chart {
+	c := newChart(id, over, historyChart)
+	c.XLabel, c.Desc = "runs", describeRuns(over, rows)
+	at := func(run int) px {
+		return c.Left + px(float64(run)/float64(len(rows)-1)*float64(c.LastRound-c.Left))
+	}
+	for i, l := range slices.Backward(over.Lines) {
+		markers := c.Lines[len(over.Lines)-1-i].Markers
+		for k := range markers {
+			p := l.Points[k]
+			markers[k].Tip = l.Variant + ", " + rows[p.Operations].When() + ": " + perOp(p.Value, over.Unit)
+		}
+	}
+	c.X = nil
+	step := max(1, (len(rows)+5)/6)
+	for i := 0; i < len(rows); i += step {
+		if day := rows[i].day(); day != "" {
+			c.X = append(c.X, tick{at(i), day[5:]})
+		}
+	}
+	for _, v := range s.Versions {
+		label := fmt.Sprint(v.Number)
+		if n := len(c.Marks); n > 0 && c.Marks[n-1].At == at(v.run) {
+			c.Marks[n-1].Label += "," + label
+			continue
+		}
+		c.Marks = append(c.Marks, tick{at(v.run), label})
+	}
+	return c
+}
+
+// describeRuns is the chart in words.
+func describeRuns(over series, rows []historyRow) string {
+	var parts []string
+	for _, l := range over.Lines {
+		first, last := l.Points[0], l.Points[len(l.Points)-1]
+		parts = append(parts, fmt.Sprintf("%s: %s on %s, %s on %s", l.Variant,
+			perOp(first.Value, over.Unit), rows[first.Operations].When(), perOp(last.Value, over.Unit), rows[last.Operations].When()))
+	}
+	return fmt.Sprintf("Growth per operation of %s over %s. %s.", over.Name, count(len(rows), "run"), strings.Join(parts, "; "))
+}

@@ -1,0 +1,177 @@
+package reports
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// SourceFrame is a frame whose source lines the reports would show.
+type SourceFrame struct {
+	Subject leak.SubjectInfo
+	Frame   leak.Frame
+}
+
+// SourceFrames are those frames, the most important first: of every stack that is shown, where it stands
+// and where it was made.
+func SourceFrames(in Input) []SourceFrame {
+	var list []SourceFrame
+	for _, x := range newView(in).Variants {
+		for _, l := range newVariantStacks(x, nil).Lists {
+			for _, s := range l.Stacks {
+				for _, f := range sourceFrames(s.Stack) {
+					list = append(list, SourceFrame{x.binary(s.Probe), f})
+				}
+			}
+		}
+	}
+	return list
+}
+
+func sourceFrames(s leak.Stack) []leak.Frame {
+	list := []leak.Frame{outsideStandard(s)}
+	if s.Creator != nil {
+		list = append(list, *s.Creator)
+	}
+	return list
+}
+
+// excerpt is a piece of source as the page shows it.
+type excerpt struct {
+	What, Position, URL string
+	Lines               []sourceLine
+}
+
+type sourceLine struct {
+	Number int
+	Text   string
+	// Here marks the line of the frame.
+	Here bool
+}
+
+// excerpts are the source lines of the stack that are at hand.
+func excerpts(s leak.Stack, info leak.SubjectInfo, sources leak.Sources) []excerpt {
+	var list []excerpt
+	for i, f := range sourceFrames(s) {
+		e, ok := sources[info.SourceKey(f)]
+		if !ok {
+			continue
+		}
+		x := excerpt{What: "stands in", Position: f.Position(), URL: upstream(info, f)}
+		switch {
+		case s.Creator != nil && i > 0:
+			x.What = "created in"
+		case s.State == "":
+			x.What = "allocates in"
+		}
+		x.What += " " + f.Short()
+		for k, text := range outdent(e.Lines) {
+			x.Lines = append(x.Lines, sourceLine{e.First + k, text, e.First+k == f.Line})
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// outdent writes tabs as four spaces and takes away what all lines begin with.
+func outdent(lines []string) []string {
+	var out []string
+	least := -1
+	for _, line := range lines {
+		line = strings.ReplaceAll(line, "\t", "    ")
+		out = append(out, line)
+		if indent := len(line) - len(strings.TrimLeft(line, " ")); strings.TrimSpace(line) != "" && (least < 0 || indent < least) {
+			least = indent
+		}
+	}
+	for i, line := range out {
+		out[i] = line[min(max(least, 0), len(line)):]
+	}
+	return out
+}
+
+// hosts maps module paths onto the repositories that they are known to live in. The expression's first
+// group is the repository's name, the last one the folder of the module.
+var hosts = []struct {
+	module *regexp.Regexp
+	repo   string
+}{
+	{regexp.MustCompile(`^(github\.com/[^/]+/[^/]+)(?:/(.+))?$`), "https://$1"},
+	{regexp.MustCompile(`^k8s\.io/([^/]+)(?:/(.+))?$`), "https://github.com/kubernetes/$1"},
+	{regexp.MustCompile(`^sigs\.k8s\.io/([^/]+)(?:/(.+))?$`), "https://github.com/kubernetes-sigs/$1"},
+	{regexp.MustCompile(`^golang\.org/x/([^/]+)(?:/(.+))?$`), "https://github.com/golang/$1"},
+	{regexp.MustCompile(`^gopkg\.in/([^/]+)\.v\d+()$`), "https://github.com/go-$1/$1"},
+	{regexp.MustCompile(`^gopkg\.in/([^/]+/[^/]+)\.v\d+()$`), "https://github.com/$1"},
+	{regexp.MustCompile(`^go\.etcd\.io/([^/]+)(?:/(.+))?$`), "https://github.com/etcd-io/$1"},
+	{regexp.MustCompile(`^go\.uber\.org/([^/]+)(?:/(.+))?$`), "https://github.com/uber-go/$1"},
+	{regexp.MustCompile(`^google\.golang\.org/(grpc)(?:/(.+))?$`), "https://github.com/grpc/grpc-go"},
+	{regexp.MustCompile(`^google\.golang\.org/(protobuf)(?:/(.+))?$`), "https://github.com/protocolbuffers/protobuf-go"},
+}
+
+var (
+	majorVersion = regexp.MustCompile(`(^|/)v\d+$`)
+	pseudo       = regexp.MustCompile(`^v\d+\.\d+\.\d+-(?:.*[.-])?\d{14}-([0-9a-f]{12})$`)
+	release      = regexp.MustCompile(`^v\d+\.\d+\.\d+[0-9A-Za-z.-]*$`)
+	goRelease    = regexp.MustCompile(`^go1(\.\d+)+$`)
+)
+
+// upstream is the address of the line that the frame stands on, "" where its host is not known.
+func upstream(info leak.SubjectInfo, f leak.Frame) string {
+	module, version, file, ok := info.Origin(f)
+	if !ok {
+		return ""
+	}
+	if module == "std" {
+		if !goRelease.MatchString(version) {
+			return ""
+		}
+		return blob("https://github.com/golang/go", version, "src/"+file, f.Line)
+	}
+	for _, h := range hosts {
+		m := h.module.FindStringSubmatchIndex(module)
+		if m == nil {
+			continue
+		}
+		folder := ""
+		if m[4] >= 0 {
+			folder = majorVersion.ReplaceAllString(module[m[4]:m[5]], "")
+		}
+		ref, ok := gitRef(version, folder)
+		if !ok {
+			return ""
+		}
+		if folder != "" {
+			file = folder + "/" + file
+		}
+		return blob(string(h.module.ExpandString(nil, h.repo, module, m)), ref, file, f.Line)
+	}
+	return ""
+}
+
+// gitRef is the tag of a version, of a module in a folder "folder/v1.2.3", or the commit of a
+// pseudo-version.
+func gitRef(version, folder string) (string, bool) {
+	version = strings.TrimSuffix(version, "+incompatible")
+	if m := pseudo.FindStringSubmatch(version); m != nil {
+		return m[1], true
+	}
+	if !release.MatchString(version) {
+		return "", false
+	}
+	if folder != "" {
+		return folder + "/" + version, true
+	}
+	return version, true
+}
+
+func blob(repo, ref, file string, line int) string {
+	parts := slices.Concat(strings.Split(ref, "/"), strings.Split(file, "/"))
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	return fmt.Sprintf("%s/blob/%s#L%d", repo, strings.Join(parts, "/"), line)
+}
