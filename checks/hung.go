@@ -44,6 +44,7 @@ func (c *Hung) Check(of leak.Evidence) leak.Finding {
 		return undecided(f, errors.New("no round was measured"))
 	}
 	timedOut, blocked := 0, 0.0
+	f.Points = append(f.Points, leak.Point{Operations: shots[0].Operations})
 	matches := (&Stack{Match: c.Match}).matchOne()
 	count := func(groups []leak.Group) (sum float64) {
 		for _, g := range groups {

@@ -86,30 +86,42 @@ func (r checkRow) Title() string {
 	return r.Check
 }
 
-// Growth is the growth per operation, "–" where there were no two rounds to tell it from.
+// Growth is the growth per operation, "–" where there were no two rounds to tell it from; "+1 in all" where
+// a rate would say nothing, since the check judges what came at once.
 func (c checkCell) Growth() string {
 	if c.Finding == nil || len(rounds(c.Finding.Points)) < 2 {
 		return "–"
 	}
+	if c.InAll() {
+		return c.gained()
+	}
 	return rate(c.Finding.PerOperation, c.Finding.Unit)
+}
+
+// InAll tells whether the finding is on what came at once: a deadlock leaves as much after one round as
+// after ten.
+func (c checkCell) InAll() bool {
+	f := c.Finding
+	return f != nil && !f.BoundPerOperation && (f.Kind == "stack" || f.Kind == "hung")
 }
 
 // Change is what the series grew by from the baseline to the last round: "+140 in all".
 func (c checkCell) Change() string {
-	if c.Finding == nil {
+	if c.Finding == nil || c.InAll() || len(rounds(c.Finding.Points)) < 2 {
 		return ""
 	}
+	return c.gained()
+}
+
+func (c checkCell) gained() string {
 	points := rounds(c.Finding.Points)
-	if len(points) < 2 {
-		return ""
-	}
 	return leak.FormatDelta(points[len(points)-1].Value-points[0].Value, c.Finding.Unit) + " in all"
 }
 
 // Interval is the 95 % interval of Growth, "" where none was computed.
 func (c checkCell) Interval() string {
 	f := c.Finding
-	if f == nil || f.Low == f.High {
+	if f == nil || c.InAll() || f.Low == f.High {
 		return ""
 	}
 	return "(" + rate(f.Low, f.Unit) + " to " + rate(f.High, f.Unit) + ")"
