@@ -66,6 +66,13 @@ func (k *kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	k.program(request.command, streams)
 }
 
+// seen are the execs so far.
+func (k *kubelet) seen() []execRequest {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.execs)
+}
+
 func (k *kubelet) hang() {
 	k.mu.Lock()
 	k.hanging++
