@@ -19,6 +19,8 @@ type Record struct {
 	Machine  Machine      `json:"machine"`
 	Cluster  *ClusterInfo `json:"cluster,omitempty"`
 	Plan     Plan         `json:"plan"`
+	// Parameters are the values that the scenario's parameters had.
+	Parameters map[string]string `json:"parameters,omitempty"`
 	// Metrics are the units and docs of every series in the samples, keyed "probe.metric".
 	Metrics  map[string]Metric `json:"metrics"`
 	Variants []VariantRecord   `json:"variants"`

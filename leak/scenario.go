@@ -23,16 +23,17 @@ type Metadata struct {
 
 // Spec is the body of a scenario.
 type Spec struct {
-	Cluster   *ClusterSpec    `yaml:"cluster,omitempty" doc:"the cluster that the subject talks to; left out, none is booted"`
-	Subject   SubjectSpec     `yaml:"subject" doc:"the program under observation"`
-	Variants  []Variant       `yaml:"variants" doc:"the same program, built or started differently; each has its expectation"`
-	Warmup    Warmup          `yaml:"warmup,omitempty" doc:"rounds that are run and thrown away before the baseline"`
-	Rounds    int             `yaml:"rounds,omitempty" doc:"measured rounds after the baseline (default 7)"`
-	Round     []Block[Action] `yaml:"round" doc:"the actions of one round, in order"`
-	Operation string          `yaml:"operation,omitempty" doc:"which action's operations growth is counted per; needed where a round has several actions"`
-	Settle    SettleSpec      `yaml:"settle,omitempty" doc:"when a round counts as over"`
-	Probes    []Block[Probe]  `yaml:"probes" doc:"what is read at every snapshot"`
-	Checks    []Block[Check]  `yaml:"checks" doc:"the bounds to hold"`
+	Parameters map[string]string `yaml:"parameters,omitempty" doc:"names and default values; $(name) in any other value of the file stands for one, and --set name=value changes it"`
+	Cluster    *ClusterSpec      `yaml:"cluster,omitempty" doc:"the cluster that the subject talks to; left out, none is booted"`
+	Subject    SubjectSpec       `yaml:"subject" doc:"the program under observation"`
+	Variants   []Variant         `yaml:"variants" doc:"the same program, built or started differently; each has its expectation"`
+	Warmup     Warmup            `yaml:"warmup,omitempty" doc:"rounds that are run and thrown away before the baseline"`
+	Rounds     int               `yaml:"rounds,omitempty" doc:"measured rounds after the baseline (default 7)"`
+	Round      []Block[Action]   `yaml:"round" doc:"the actions of one round, in order"`
+	Operation  string            `yaml:"operation,omitempty" doc:"which action's operations growth is counted per; needed where a round has several actions"`
+	Settle     SettleSpec        `yaml:"settle,omitempty" doc:"when a round counts as over"`
+	Probes     []Block[Probe]    `yaml:"probes" doc:"what is read at every snapshot"`
+	Checks     []Block[Check]    `yaml:"checks" doc:"the bounds to hold"`
 }
 
 // Block is one entry of a list of kinds: which kind it is, the name that findings use, and the

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"regexp"
 	"strings"
 	"text/template"
 	"time"
@@ -29,6 +30,7 @@ const (
 	maxTimes       = 1_000_000
 	maxConcurrency = 10_000
 	maxBody        = 16 << 20
+	maxShown       = 200 // bytes of an answer that an error shows
 	minRate        = 0.001
 )
 
@@ -44,6 +46,7 @@ type Post struct {
 	Rate        float64           `yaml:"rate,omitempty" doc:"operations started a second, at most (default: as fast as concurrency allows)"`
 	Timeout     leak.Duration     `yaml:"timeout,omitempty" doc:"an operation that takes longer has failed"`
 	Status      int               `yaml:"status,omitempty" doc:"the expected status; any other is a failed operation"`
+	Answer      string            `yaml:"answer,omitempty" doc:"Go regular expression that the body of the answer must match; any other is a failed operation"`
 }
 
 // Validate tells all problems at once.
@@ -75,6 +78,9 @@ func (p *Post) Validate() error {
 	}
 	if p.Body != "" && p.BodyFile != "" {
 		bad("bodyFile", "leave one of them out", "body and bodyFile are both given")
+	}
+	if _, err := regexp.Compile(p.Answer); err != nil {
+		bad("answer", `as in '"unscheduled": *null'`, "%v", err)
 	}
 	for _, f := range []struct{ field, text string }{{"path", p.Path}, {"body", p.Body}} {
 		if _, err := parseTemplate(f.text); err != nil {
@@ -125,6 +131,10 @@ func (p *Post) Run(ctx context.Context, t leak.Target, first int) (leak.Tally, e
 	if err != nil {
 		return leak.Tally{}, err
 	}
+	want, err := p.wanted()
+	if err != nil {
+		return leak.Tally{}, err
+	}
 	transport := t.Transport()
 	transport.MaxIdleConnsPerHost = p.Concurrency
 	defer transport.CloseIdleConnections()
@@ -135,7 +145,7 @@ func (p *Post) Run(ctx context.Context, t leak.Target, first int) (leak.Tally, e
 		if err != nil {
 			return err
 		}
-		return send(client, req, p.Status)
+		return send(client, req, want)
 	}), nil
 }
 
@@ -180,16 +190,40 @@ func (p *Post) compile(base string) (func(ctx context.Context, op int) (*http.Re
 	}, nil
 }
 
+// wanted is what an answer must be for the operation to have succeeded.
+type wanted struct {
+	status int
+	body   *regexp.Regexp // nil where any will do
+}
+
+func (p *Post) wanted() (wanted, error) {
+	w := wanted{status: p.Status}
+	var err error
+	if p.Answer != "" {
+		w.body, err = regexp.Compile(p.Answer)
+	}
+	return w, err
+}
+
 // send performs one request and reads the answer to its end, so that the connection can be used again.
-func send(client *http.Client, req *http.Request, want int) error {
+func send(client *http.Client, req *http.Request, want wanted) error {
 	resp, err := client.Do(req)
 	if err != nil {
 		return cause(err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != want {
-		start, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
-		return &failure{fmt.Sprintf("status %d, want %d", resp.StatusCode, want), strings.TrimSpace(string(start))}
+	if resp.StatusCode != want.status {
+		start, _ := io.ReadAll(io.LimitReader(resp.Body, maxShown))
+		return &failure{fmt.Sprintf("status %d, want %d", resp.StatusCode, want.status), strings.TrimSpace(string(start))}
+	}
+	if want.body != nil {
+		body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+		if err != nil {
+			return cause(err)
+		}
+		if !want.body.Match(body) {
+			return &failure{"the answer does not match " + want.body.String(), strings.TrimSpace(string(body[:min(len(body), maxShown)]))}
+		}
 	}
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		return cause(err)

@@ -24,7 +24,7 @@ func listCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, name := range scenarios.Names() {
-				_, s, err := open(name)
+				_, s, err := open(name, nil)
 				if err != nil {
 					return err
 				}
@@ -48,7 +48,7 @@ func validateCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			var errs []error
 			for _, name := range args {
-				src, s, err := open(name)
+				src, s, err := open(name, nil)
 				if err == nil {
 					if err = prepare(s, src); err != nil {
 						err = &leak.UsageError{Err: err}

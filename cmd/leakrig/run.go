@@ -32,6 +32,7 @@ type runFlags struct {
 	placement string
 	variants  []string
 	rounds    int
+	set       []string
 	runsDir   string
 	source    string
 	format    string
@@ -61,6 +62,7 @@ standard output, progress to standard error.`,
 	c.Flags().StringVar(&f.cluster, "cluster", "auto", "provider: auto, "+strings.Join(kinds().Providers, ", "))
 	c.Flags().StringSliceVar(&f.variants, "variant", nil, "run only this variant (may be given several times)")
 	c.Flags().IntVar(&f.rounds, "rounds", 0, "measured rounds, instead of the scenario's")
+	c.Flags().StringArrayVar(&f.set, "set", nil, "value of one of the scenario's parameters, `name=value` (may be given several times)")
 	c.Flags().StringVar(&f.runsDir, "runs-dir", "runs", "folder for run directories")
 	c.Flags().StringVar(&f.source, "source", "", "checkout that holds subjects/ (default: looked for from here up)")
 	c.Flags().StringVar(&f.placement, "placement", "", "process or pod, instead of the scenario's")
@@ -74,7 +76,11 @@ standard output, progress to standard error.`,
 }
 
 func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
-	src, s, err := open(name)
+	set, err := f.parameters()
+	if err != nil {
+		return 0, &leak.UsageError{Err: err}
+	}
+	src, s, err := open(name, set)
 	if err != nil {
 		return 0, err
 	}
@@ -115,6 +121,19 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 		return 0, err
 	}
 	return conclude(c.OutOrStdout(), dir, s, record, format, conclusion{write: true, fresh: true})
+}
+
+// parameters are the values of --set.
+func (f *runFlags) parameters() (map[string]string, error) {
+	set := map[string]string{}
+	for _, s := range f.set {
+		name, value, ok := strings.Cut(s, "=")
+		if _, again := set[name]; !ok || again {
+			return nil, leak.WithHint(fmt.Errorf("--set %s: not a name and its value, once", s), "as in --set nodes=200")
+		}
+		set[name] = value
+	}
+	return set, nil
 }
 
 // apply puts the flags over the scenario and returns the variants to run.
