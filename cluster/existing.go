@@ -31,6 +31,9 @@ func (x *Existing) Preflight(_ context.Context, o leak.BootOptions) error {
 	if o.Pods {
 		return usage("use --placement process", "a subject as a pod: its image could not be loaded into the nodes of an existing cluster")
 	}
+	if err := noFixtures(o.Fixtures, "an existing cluster"); err != nil {
+		return err
+	}
 	_, err := x.load()
 	return err
 }

@@ -81,6 +81,9 @@ func (k *Kind) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, erro
 
 // Preflight looks for an engine that answers and for a node image.
 func (k *Kind) Preflight(ctx context.Context, o leak.BootOptions) error {
+	if err := noFixtures(o.Fixtures, "kind"); err != nil {
+		return err
+	}
 	e, err := detectEngine(ctx)
 	if err != nil {
 		return err

@@ -91,7 +91,21 @@ type SubjectInfo struct {
 	Placement string   `json:"placement,omitempty"`
 	GoVersion string   `json:"goVersion,omitempty"`
 	Modfile   string   `json:"modfile,omitempty"`
+	Rewrite   *Rewrite `json:"rewrite,omitempty"`
 	Modules   []Module `json:"modules,omitempty"`
+}
+
+// Rewrite is a function of a module that the binary has with another body than the module: it re-enacts a
+// version that can no longer be had.
+type Rewrite struct {
+	// Module is "path version".
+	Module  string `json:"module"`
+	Package string `json:"package"`
+	// Func is the function within its package, "(*Simulator).Close".
+	Func string `json:"func"`
+	// Doc says what is re-enacted, Body is what the function has become.
+	Doc  string `json:"doc"`
+	Body string `json:"body"`
 }
 
 // Module is one line of go version -m.

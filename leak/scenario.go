@@ -25,6 +25,7 @@ type Metadata struct {
 type Spec struct {
 	Parameters map[string]string `yaml:"parameters,omitempty" doc:"names and default values; $(name) in any other value of the file stands for one, and --set name=value changes it"`
 	Cluster    *ClusterSpec      `yaml:"cluster,omitempty" doc:"the cluster that the subject talks to; left out, none is booted"`
+	Fixtures   Fixtures          `yaml:"fixtures,omitempty" doc:"what the cluster is filled with before the subject starts"`
 	Subject    SubjectSpec       `yaml:"subject" doc:"the program under observation"`
 	Variants   []Variant         `yaml:"variants" doc:"the same program, built or started differently; each has its expectation"`
 	Warmup     Warmup            `yaml:"warmup,omitempty" doc:"rounds that are run and thrown away before the baseline"`
@@ -50,6 +51,16 @@ type ClusterSpec struct {
 	Kubernetes string   `yaml:"kubernetes,omitempty" doc:"version of the control plane (default: the provider's own choice)"`
 	Nodes      int      `yaml:"nodes,omitempty" doc:"nodes of the cluster, the first of them the control plane (default 1)"`
 }
+
+// Fixtures are objects that a cluster is filled with. Nothing runs behind them: only the API server knows
+// them.
+type Fixtures struct {
+	Nodes int `yaml:"nodes,omitempty" doc:"nodes that are ready and empty, 16 CPUs and 64 GiB each; on the embedded control plane"`
+	Pods  int `yaml:"pods,omitempty" doc:"running pods, spread over these nodes"`
+}
+
+// PodsPerNode is how many pods fit on a node of the fixtures.
+const PodsPerNode = 110
 
 // SubjectSpec says which program is observed and how it is reached. Exactly one of Build and Command
 // is set.
@@ -85,6 +96,7 @@ type Variant struct {
 	Name        string            `yaml:"name" doc:"unique within the scenario"`
 	Description string            `yaml:"description,omitempty" doc:"one sentence for the report"`
 	Modfile     string            `yaml:"modfile,omitempty" doc:"the go.mod that this variant is built with, a file in the subject's folder"`
+	Rewrite     string            `yaml:"rewrite,omitempty" doc:"a Go file in the subject's folder with one function, whose body replaces that of the same function of a module at build time; it re-enacts a version that can no longer be had, and the report says so"`
 	Args        []string          `yaml:"args,omitempty" doc:"arguments after the subject's own"`
 	Env         map[string]string `yaml:"env,omitempty" doc:"environment on top of the subject's own"`
 	Expect      Expectation       `yaml:"expect" doc:"clean or leaking"`

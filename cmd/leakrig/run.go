@@ -210,7 +210,7 @@ func (f *runFlags) provider(ctx context.Context, s *leak.Scenario, p leak.Progre
 
 func (f *runFlags) preflight(ctx context.Context, k leak.Kind[leak.Provider], s *leak.Scenario, p leak.Progress) error {
 	if pre, ok := k.New().(leak.Preflighter); ok {
-		return pre.Preflight(ctx, leak.BootOptions{Spec: *s.Spec.Cluster, Pods: f.placed(s, k.Name) == leak.PlacementPod, Progress: p})
+		return pre.Preflight(ctx, leak.BootOptions{Spec: *s.Spec.Cluster, Fixtures: s.Spec.Fixtures, Pods: f.placed(s, k.Name) == leak.PlacementPod, Progress: p})
 	}
 	return nil
 }
@@ -302,7 +302,7 @@ func (f *runFlags) measure(ctx context.Context, s *leak.Scenario, variants []lea
 			if err := errors.Join(os.MkdirAll(logs, 0o700), os.MkdirAll(clusterDir, 0o700)); err != nil {
 				return nil, err
 			}
-			return provider.New().Boot(ctx, leak.BootOptions{Spec: *s.Spec.Cluster, Run: runID(dir), Scratch: clusterDir, Logs: logs, Progress: progress})
+			return provider.New().Boot(ctx, leak.BootOptions{Spec: *s.Spec.Cluster, Fixtures: s.Spec.Fixtures, Run: runID(dir), Scratch: clusterDir, Logs: logs, Progress: progress})
 		}
 	}
 	record, err := runner.Run(ctx, config)
