@@ -77,6 +77,9 @@ func (e *Embedded) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, 
 		return nil, errors.Join(err, p.Close(ctx))
 	}
 	p.info.BootTime = time.Since(start).Seconds()
+	if err := p.fill(ctx, o.Fixtures, o.Progress); err != nil {
+		return nil, errors.Join(err, p.Close(ctx))
+	}
 	return p, nil
 }
 
@@ -144,6 +147,10 @@ func (p *plane) start(bin assets, o leak.BootOptions) error {
 	}
 	api := p.env.ControlPlane.GetAPIServer()
 	api.Path, api.CertDir, api.Out, api.Err = bin.apiserver, apiDir, apiLog, apiLog
+	if o.Fixtures.Nodes > 0 {
+		// It taints every new node until a controller, which is not there, has seen it ready.
+		api.Configure().Append("disable-admission-plugins", "TaintNodesByCondition")
+	}
 	p.env.ControlPlane.Etcd = &envtest.Etcd{Path: bin.etcd, DataDir: etcdDir, Out: etcdLog, Err: etcdLog}
 	if _, err := p.env.Start(); err != nil {
 		return leak.WithHint(fmt.Errorf("start the control plane: %w", err), "see the logs in %s", o.Logs)

@@ -37,6 +37,9 @@ func (x *Existing) Preflight(_ context.Context, o leak.BootOptions) error {
 	if err := observable(o, leak.KubeAPIServer, leak.Kubelet); err != nil {
 		return err
 	}
+	if err := noFixtures(o.Fixtures, "an existing cluster"); err != nil {
+		return err
+	}
 	_, err := x.load()
 	return err
 }

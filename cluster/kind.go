@@ -88,6 +88,9 @@ func (k *Kind) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, erro
 // Preflight looks for an engine that answers and for a node image, and makes the one that the pins ask
 // for.
 func (k *Kind) Preflight(ctx context.Context, o leak.BootOptions) error {
+	if err := noFixtures(o.Fixtures, "kind"); err != nil {
+		return err
+	}
 	e, err := detectEngine(ctx)
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ declare -A lacking=(
 	[chromium]="the report was not looked at in a browser, since there is no Chromium on the PATH"
 	[kind]="nothing was run on kind, since no container engine answers"
 )
-for part in kube-apiserver calibration pprof chromium kind; do
+for part in kube-apiserver kube-scheduler calibration pprof chromium kind; do
 	met=$(grep -c "^MET $part$" "$log" || true)
 	echo "$met tests met $part"
 	if [ "$met" -eq 0 ]; then

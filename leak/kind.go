@@ -168,6 +168,8 @@ type LogSaver interface {
 // BootOptions is what a provider needs to boot a cluster.
 type BootOptions struct {
 	Spec ClusterSpec
+	// Fixtures are what a booted cluster is filled with.
+	Fixtures Fixtures
 	// Run names this run, in the form of a DNS label.
 	Run string
 	// Pods is set where the subject is to run as a pod.

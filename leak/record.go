@@ -22,6 +22,8 @@ type Record struct {
 	Machine  Machine      `json:"machine"`
 	Cluster  *ClusterInfo `json:"cluster,omitempty"`
 	Plan     Plan         `json:"plan"`
+	// Parameters are the values that the scenario's parameters had.
+	Parameters map[string]string `json:"parameters,omitempty"`
 	// Metrics are the units and docs of every series in the samples, keyed "probe.metric".
 	Metrics  map[string]Metric `json:"metrics"`
 	Variants []VariantRecord   `json:"variants"`
@@ -98,6 +100,7 @@ type SubjectInfo struct {
 	Placement string   `json:"placement,omitempty"`
 	GoVersion string   `json:"goVersion,omitempty"`
 	Modfile   string   `json:"modfile,omitempty"`
+	Rewrite   *Rewrite `json:"rewrite,omitempty"`
 	Modules   []Module `json:"modules,omitempty"`
 }
 
@@ -106,6 +109,19 @@ type ComponentInfo struct {
 	// Name is the scenario's name for it.
 	Name string `json:"name"`
 	SubjectInfo
+}
+
+// Rewrite is a function of a module that the binary has with another body than the module: it re-enacts a
+// version that can no longer be had.
+type Rewrite struct {
+	// Module is "path version".
+	Module  string `json:"module"`
+	Package string `json:"package"`
+	// Func is the function within its package, "(*Simulator).Close".
+	Func string `json:"func"`
+	// Doc says what is re-enacted, Body is what the function has become.
+	Doc  string `json:"doc"`
+	Body string `json:"body"`
 }
 
 // Module is one line of go version -m.

@@ -28,16 +28,18 @@ type Metadata struct {
 
 // Spec is the body of a scenario.
 type Spec struct {
-	Cluster   *ClusterSpec    `yaml:"cluster,omitempty" doc:"the cluster that the subject talks to; left out, none is booted"`
-	Subject   SubjectSpec     `yaml:"subject" doc:"the program or the components of the cluster under observation"`
-	Variants  []Variant       `yaml:"variants" doc:"the same program, built or started differently; each has its expectation"`
-	Warmup    Warmup          `yaml:"warmup,omitempty" doc:"rounds that are run and thrown away before the baseline"`
-	Rounds    int             `yaml:"rounds,omitempty" doc:"measured rounds after the baseline (default 7)"`
-	Round     []Block[Action] `yaml:"round" doc:"the actions of one round, in order"`
-	Operation string          `yaml:"operation,omitempty" doc:"which action's operations growth is counted per; needed where a round has several actions"`
-	Settle    SettleSpec      `yaml:"settle,omitempty" doc:"when a round counts as over"`
-	Probes    []Block[Probe]  `yaml:"probes,omitempty" doc:"what is read of the program at every snapshot; components have their own"`
-	Checks    []Block[Check]  `yaml:"checks" doc:"the bounds to hold"`
+	Parameters map[string]string `yaml:"parameters,omitempty" doc:"names and default values; $(name) in any other value of the file stands for one, and --set name=value changes it"`
+	Cluster    *ClusterSpec      `yaml:"cluster,omitempty" doc:"the cluster that the subject talks to; left out, none is booted"`
+	Fixtures   Fixtures          `yaml:"fixtures,omitempty" doc:"what the cluster is filled with before the subject starts"`
+	Subject    SubjectSpec       `yaml:"subject" doc:"the program or the components of the cluster under observation"`
+	Variants   []Variant         `yaml:"variants" doc:"the same program, built or started differently; each has its expectation"`
+	Warmup     Warmup            `yaml:"warmup,omitempty" doc:"rounds that are run and thrown away before the baseline"`
+	Rounds     int               `yaml:"rounds,omitempty" doc:"measured rounds after the baseline (default 7)"`
+	Round      []Block[Action]   `yaml:"round" doc:"the actions of one round, in order"`
+	Operation  string            `yaml:"operation,omitempty" doc:"which action's operations growth is counted per; needed where a round has several actions"`
+	Settle     SettleSpec        `yaml:"settle,omitempty" doc:"when a round counts as over"`
+	Probes     []Block[Probe]    `yaml:"probes,omitempty" doc:"what is read of the program at every snapshot; components have their own"`
+	Checks     []Block[Check]    `yaml:"checks" doc:"the bounds to hold"`
 }
 
 // Block is one entry of a list of kinds: which kind it is, the name that findings use, and the
@@ -86,6 +88,16 @@ func ProbeKind(name string) string { return name[strings.LastIndexByte(name, '/'
 func (s *Spec) OwnClusters() bool {
 	return len(s.Subject.Components) > 0 || slices.ContainsFunc(s.Variants, func(v Variant) bool { return len(v.Node) > 0 })
 }
+
+// Fixtures are objects that a cluster is filled with. Nothing runs behind them: only the API server knows
+// them.
+type Fixtures struct {
+	Nodes int `yaml:"nodes,omitempty" doc:"nodes that are ready and empty, 16 CPUs and 64 GiB each; on the embedded control plane"`
+	Pods  int `yaml:"pods,omitempty" doc:"running pods, spread over these nodes"`
+}
+
+// PodsPerNode is how many pods fit on a node of the fixtures.
+const PodsPerNode = 110
 
 // SubjectSpec says which program is observed and how it is reached. At most one of Build, Command and URL
 // is set, and none only where there are components.
@@ -159,6 +171,7 @@ type Variant struct {
 	Name        string            `yaml:"name" doc:"unique within the scenario"`
 	Description string            `yaml:"description,omitempty" doc:"one sentence for the report"`
 	Modfile     string            `yaml:"modfile,omitempty" doc:"the go.mod that this variant is built with, a file in the subject's folder"`
+	Rewrite     string            `yaml:"rewrite,omitempty" doc:"a Go file in the subject's folder with one function, whose body replaces that of the same function of a module at build time; it re-enacts a version that can no longer be had, and the report says so"`
 	Args        []string          `yaml:"args,omitempty" doc:"arguments after the subject's own"`
 	Env         map[string]string `yaml:"env,omitempty" doc:"environment on top of the subject's own"`
 	Node        []NodePin         `yaml:"node,omitempty" doc:"commands of the node at other versions than its image has, built from upstream modules"`

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"regexp"
 	"strings"
 	"text/template"
 
@@ -22,8 +23,12 @@ var postKind = leak.Kind[leak.Action]{
 	},
 }
 
-// maxBody bounds a request's body.
-const maxBody = 16 << 20
+// maxBody bounds the body of a request, and of an answer that is looked at; maxShown is how many bytes of
+// one an error shows.
+const (
+	maxBody  = 16 << 20
+	maxShown = 200
+)
 
 // Post sends HTTP requests to the subject.
 type Post struct {
@@ -33,7 +38,8 @@ type Post struct {
 	Body     string            `yaml:"body,omitempty" doc:"request body"`
 	BodyFile string            `yaml:"bodyFile,omitempty" doc:"file beside the scenario that holds the body, instead of body"`
 	pace     `yaml:",inline"`
-	Status   int `yaml:"status,omitempty" doc:"the expected status; any other is a failed operation"`
+	Status   int    `yaml:"status,omitempty" doc:"the expected status; any other is a failed operation"`
+	Answer   string `yaml:"answer,omitempty" doc:"Go regular expression that the body of the answer must match; any other is a failed operation"`
 }
 
 // Validate tells all problems at once.
@@ -51,6 +57,9 @@ func (p *Post) Validate() error {
 	}
 	if p.Body != "" && p.BodyFile != "" {
 		bad.add("bodyFile", "leave one of them out", "body and bodyFile are both given")
+	}
+	if _, err := regexp.Compile(p.Answer); err != nil {
+		bad.add("answer", `as in '"unscheduled": *null'`, "%v", err)
 	}
 	bad.template("path", p.Path)
 	bad.template("body", p.Body)
@@ -98,6 +107,10 @@ func (p *Post) Run(ctx context.Context, t leak.Target, first int) (leak.Tally, e
 	if err != nil {
 		return leak.Tally{}, err
 	}
+	want, err := p.wanted()
+	if err != nil {
+		return leak.Tally{}, err
+	}
 	client := &http.Client{Transport: t.Transport(), CheckRedirect: noRedirect}
 	defer client.CloseIdleConnections()
 	return operate(ctx, p.pace, first, func(ctx context.Context, op int) error {
@@ -105,7 +118,7 @@ func (p *Post) Run(ctx context.Context, t leak.Target, first int) (leak.Tally, e
 		if err != nil {
 			return err
 		}
-		return send(client, req, p.Status)
+		return send(client, req, want)
 	}), nil
 }
 
@@ -150,16 +163,40 @@ func (p *Post) compile(base string) (func(ctx context.Context, op int) (*http.Re
 	}, nil
 }
 
+// wanted is what an answer must be for the operation to have succeeded.
+type wanted struct {
+	status int
+	body   *regexp.Regexp // nil where any will do
+}
+
+func (p *Post) wanted() (wanted, error) {
+	w := wanted{status: p.Status}
+	var err error
+	if p.Answer != "" {
+		w.body, err = regexp.Compile(p.Answer)
+	}
+	return w, err
+}
+
 // send performs one request and reads the answer to its end, so that the connection can be used again.
-func send(client *http.Client, req *http.Request, want int) error {
+func send(client *http.Client, req *http.Request, want wanted) error {
 	resp, err := client.Do(req)
 	if err != nil {
 		return cause(err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != want {
-		start, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
-		return &failure{fmt.Errorf("status %d, want %d", resp.StatusCode, want), strings.TrimSpace(string(start))}
+	if resp.StatusCode != want.status {
+		start, _ := io.ReadAll(io.LimitReader(resp.Body, maxShown))
+		return &failure{fmt.Errorf("status %d, want %d", resp.StatusCode, want.status), strings.TrimSpace(string(start))}
+	}
+	if want.body != nil {
+		body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+		if err != nil {
+			return cause(err)
+		}
+		if !want.body.Match(body) {
+			return &failure{errors.New("the answer does not match " + want.body.String()), strings.TrimSpace(string(body[:min(len(body), maxShown)]))}
+		}
 	}
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		return cause(err)

@@ -204,6 +204,17 @@ func TestPostRequest(t *testing.T) {
 	}
 }
 
+// An answer that says what it should is a success, however long it goes on.
+func TestPostAnswer(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"unscheduled":null}`, strings.Repeat(" ", maxBody))
+	})
+	tally := run(t, post(func(p *Post) { p.Answer = `"unscheduled": *null` }), s, 1)
+	if tally.Succeeded != 1 {
+		t.Errorf("%+v", tally)
+	}
+}
+
 // Every way to fail is a failed operation, counted under one message however the operations differ.
 func TestPostFailures(t *testing.T) {
 	const times = 12
@@ -248,6 +259,12 @@ func TestPostFailures(t *testing.T) {
 			w.Header().Set("Content-Length", "100")
 			fmt.Fprint(w, "short")
 		}, nil, "unexpected EOF"},
+		{"an answer that says otherwise", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"unscheduled":["web-1"]}`) },
+			func(p *Post) { p.Answer = `"unscheduled":null` }, `the answer does not match "unscheduled":null: {"unscheduled":["web-1"]}`},
+		{"an answer cut short before it matches", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			fmt.Fprint(w, "short")
+		}, func(p *Post) { p.Answer = "short" }, "unexpected EOF"},
 		{"a path that is none", func(http.ResponseWriter, *http.Request) {},
 			func(p *Post) { p.Path = "/work/%zz{{.Op}}" }, `invalid URL escape "%zz"`},
 		{"a header that is none", func(http.ResponseWriter, *http.Request) {},
@@ -408,6 +425,7 @@ func TestPostValidate(t *testing.T) {
 		{"the slowest rate", func(p *Post) { p.Rate = minRate }, ""},
 		{"a negative timeout", func(p *Post) { p.Timeout = -1 }, "timeout"},
 		{"no such status", func(p *Post) { p.Status = 99 }, "status"},
+		{"an answer that is no expression", func(p *Post) { p.Answer = "(" }, "answer"},
 	} {
 		problemFields(t, c.name, post(c.change).Validate(), c.want)
 	}

@@ -160,9 +160,10 @@ var waits = []struct{ fn, state string }{
 }
 
 // unpark cuts the runtime's innermost frames, as a text dump does, and tells the wait state from them.
+// The wait of a sync.Cond goes with them, so that a stack begins with who waits.
 func unpark(frames []leak.Frame) (state string, rest []leak.Frame) {
 	rest = frames
-	for len(rest) > 1 && strings.HasPrefix(rest[0].Func, "runtime.") {
+	for len(rest) > 1 && parks(rest[0].Func) {
 		state = waitState(state, rest[0].Func)
 		rest = rest[1:]
 	}
@@ -170,6 +171,10 @@ func unpark(frames []leak.Frame) (state string, rest []leak.Frame) {
 		state = waitState(state, rest[0].Func)
 	}
 	return state, rest
+}
+
+func parks(fn string) bool {
+	return strings.HasPrefix(fn, "runtime.") || fn == "sync.runtime_notifyListWait" || fn == "sync.(*Cond).Wait"
 }
 
 func waitState(known, fn string) string {

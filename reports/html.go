@@ -113,6 +113,9 @@ func facts(v view) []fact {
 		operations = max(operations, x.Operations())
 	}
 	list := []fact{{"Load", fmt.Sprintf("%s, %s planned", count(operations, "operation"), count(v.Record.Plan.Rounds, "round"))}}
+	if p := parameters(v.Record.Parameters); p != "" {
+		list = append(list, fact{"Parameters", p})
+	}
 	if c := v.Record.Cluster; c != nil {
 		list = append(list, fact{"Cluster", strings.TrimSpace(c.Provider + ", Kubernetes " + c.Kubernetes)})
 	}
@@ -416,6 +419,14 @@ func modules(v view) (built, rest []moduleRow, more int) {
 	built = append(built,
 		row("go.mod", func(x variant) string { return x.Record.Subject.Modfile }),
 		row("Go", func(x variant) string { return x.Record.Subject.GoVersion }))
+	if slices.ContainsFunc(v.Variants, func(x variant) bool { return x.Record.Subject.Rewrite != nil }) {
+		built = append(built, row("re-enacted", func(x variant) string {
+			if r := x.Record.Subject.Rewrite; r != nil {
+				return reenacted(r)
+			}
+			return ""
+		}))
+	}
 	main, _ := head(v.stackModules(), 8)
 	for _, path := range main {
 		built = append(built, version(path))

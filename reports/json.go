@@ -45,6 +45,7 @@ type RecordSummary struct {
 	Machine     leak.Machine      `json:"machine"`
 	Cluster     *leak.ClusterInfo `json:"cluster,omitempty"`
 	Plan        leak.Plan         `json:"plan"`
+	Parameters  map[string]string `json:"parameters,omitempty"`
 	Interrupted bool              `json:"interrupted"`
 	Failure     *leak.Failure     `json:"failure,omitempty"`
 	Warnings    []string          `json:"warnings,omitempty"`
@@ -87,7 +88,7 @@ func jsonReport(b *bytes.Buffer, v view) error {
 func summarise(v view) RecordSummary {
 	s := RecordSummary{
 		Leakrig: v.Record.Leakrig, Started: v.Record.Started, Finished: v.Record.Finished,
-		Machine: v.Record.Machine, Cluster: v.Record.Cluster, Plan: v.Record.Plan,
+		Machine: v.Record.Machine, Cluster: v.Record.Cluster, Plan: v.Record.Plan, Parameters: v.Record.Parameters,
 		Interrupted: v.Interrupted(), Failure: v.Record.Failure, Warnings: v.Record.Warnings,
 		Variants: []VariantSummary{},
 	}

@@ -61,6 +61,9 @@ func markdownVariant(b *bytes.Buffer, x variant, sources leak.Sources) {
 		return
 	}
 	fmt.Fprintf(b, "\n**%s**: %s. %s\n", escape(x.Name), x.Verdict.Result, escape(x.Verdict.Reason))
+	if r := x.Record.Subject.Rewrite; r != nil {
+		fmt.Fprintf(b, "\nRe-enacted: %s\n", escape(reenacted(r)))
+	}
 	if f := x.Record.Failure; f != nil {
 		fmt.Fprintf(b, "\n%s\n", fence(failureText(f)))
 	}

@@ -116,6 +116,9 @@ func (p printer) reason(x variant) {
 		result = x.Verdict.Outcome.String() + ", " + result
 	}
 	p.para(marks[x.Verdict.Result]+" ", fmt.Sprintf("%s: %s. %s", x.Name, result, x.Verdict.Reason))
+	if r := x.Record.Subject.Rewrite; r != nil {
+		p.para("  ", "re-enacted: "+reenacted(r))
+	}
 }
 
 func (p printer) variant(x variant) {

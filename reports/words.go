@@ -2,7 +2,9 @@ package reports
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -144,4 +146,18 @@ func stackUnit(heap bool) string {
 		return "bytes"
 	}
 	return "goroutines"
+}
+
+// reenacted says which function of a module a binary has with another body, and why.
+func reenacted(r *leak.Rewrite) string {
+	return oneLine(fmt.Sprintf("%s of %s (%s) has another body than upstream's: %s", r.Func, r.Package, r.Module, r.Doc))
+}
+
+// parameters are the values that the scenario's parameters had, "nodes=20 posts=5".
+func parameters(values map[string]string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		parts = append(parts, name+"="+values[name])
+	}
+	return strings.Join(parts, " ")
 }

@@ -58,7 +58,8 @@ func Run(ctx context.Context, c Config) (*leak.Record, error) {
 	r := &run{Config: c, record: &leak.Record{
 		Schema: leak.RecordSchema, Scenario: c.Scenario.Metadata.Name, Leakrig: c.Version, Args: c.Args,
 		Started: time.Now().UTC().Truncate(time.Millisecond), Machine: machine(), Metrics: map[string]leak.Metric{},
-		Plan: leak.Plan{Warmup: c.Scenario.Spec.Warmup.Rounds, Rounds: c.Scenario.Spec.Rounds},
+		Parameters: c.Scenario.Spec.Parameters,
+		Plan:       leak.Plan{Warmup: c.Scenario.Spec.Warmup.Rounds, Rounds: c.Scenario.Spec.Rounds},
 	}}
 	for _, v := range c.Variants {
 		r.record.Plan.Variants = append(r.record.Plan.Variants, v.Name)

@@ -29,6 +29,8 @@ type Source struct {
 	// Path is the path on disk, "" for an embedded file.
 	Path string
 	Data []byte
+	// Set are values for the file's parameters, instead of their defaults.
+	Set map[string]string
 	// Files is the folder of the file, for body files and the like.
 	Files fs.FS
 }

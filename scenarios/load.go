@@ -19,7 +19,13 @@ import (
 func Load(src Source, kinds leak.Kinds) (*leak.Scenario, error) {
 	r := newReport(src.Name)
 	s := Defaults(kinds)
-	if root, ok := r.parse(src.Data); ok && r.bounded(root) {
+	root, ok := r.parse(src.Data)
+	if ok = ok && r.bounded(root); ok {
+		if err := r.expand(root, src.Set); err != nil {
+			return nil, &leak.UsageError{Err: err}
+		}
+	}
+	if ok && r.bounded(root) {
 		r.places[""] = place{at(root), at(root)}
 		d := &decoder{r, kinds}
 		d.value("", root, reflect.ValueOf(s).Elem())

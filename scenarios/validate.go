@@ -23,6 +23,7 @@ func (v *validator) all() {
 	v.head()
 	v.metadata()
 	v.cluster()
+	v.fixtures()
 	v.subject()
 	v.sequence()
 	v.actions()
@@ -59,6 +60,7 @@ var (
 	namePattern       = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 	folderPattern     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 	modfilePattern    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*\.mod$`)
+	rewritePattern    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*\.go$`)
 	quantityPattern   = regexp.MustCompile(`^\d+(\.\d+)?(m|k|Ki|M|Mi|G|Gi)?$`)
 	aliasPattern      = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]*$`)
 	versionPattern    = regexp.MustCompile(`^v\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?$`)
@@ -69,6 +71,7 @@ var (
 const (
 	maxName         = 63
 	maxClusterNodes = 20
+	maxFixtureNodes = 10_000
 )
 
 // name checks a name that becomes a folder of the run directory.
@@ -105,6 +108,19 @@ func (v *validator) cluster() {
 	}
 	if c.Nodes < 1 || c.Nodes > maxClusterNodes {
 		v.add("spec.cluster.nodes", "", "%d is not between 1 and %d", c.Nodes, maxClusterNodes)
+	}
+}
+
+func (v *validator) fixtures() {
+	const path = "spec.fixtures"
+	f := v.s.Spec.Fixtures
+	if v.has(path) && v.s.Spec.Cluster == nil && !v.isReported("spec.cluster") {
+		v.add(path, "give spec.cluster, or leave the fixtures out", "there is no cluster to fill")
+	}
+	if f.Nodes < 0 || f.Nodes > maxFixtureNodes {
+		v.add(path+".nodes", "", "%d is not between 0 and %d", f.Nodes, maxFixtureNodes)
+	} else if most := f.Nodes * leak.PodsPerNode; f.Pods < 0 || f.Pods > most {
+		v.add(path+".pods", fmt.Sprintf("a node has room for %d", leak.PodsPerNode), "%d is not between 0 and %d", f.Pods, most)
 	}
 }
 
@@ -314,6 +330,14 @@ func (v *validator) variant(path string, variant leak.Variant) {
 			v.add(modfile, "a file in the subject's folder, for example leaky.mod", "%s is not the plain name of a .mod file", quote(variant.Modfile))
 		case !v.has("spec.subject.build") && !v.isReported("spec.subject.build"):
 			v.add(modfile, "give spec.subject.build, or leave the modfile out", "only a subject that is built has a modfile")
+		}
+	}
+	if rewrite := path + ".rewrite"; v.has(rewrite) {
+		switch {
+		case !rewritePattern.MatchString(variant.Rewrite):
+			v.add(rewrite, "a file in the subject's folder, for example before-fix.go", "%s is not the plain name of a .go file", quote(variant.Rewrite))
+		case !v.has("spec.subject.build") && !v.isReported("spec.subject.build"):
+			v.add(rewrite, "give spec.subject.build, or leave the rewrite out", "only a subject that is built can be rewritten")
 		}
 	}
 	v.expectation(path, variant)

@@ -6,6 +6,7 @@ package subjects
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -75,68 +76,135 @@ func findSource(build string) (string, error) {
 	}
 }
 
-// Build compiles the main package in folder with modfile ("" for its go.mod) and returns the binary's
-// path. Sources are what they are: -trimpath keeps paths of this machine out of stacks, and the build
-// fails rather than change a modfile.
-func (b Builder) Build(ctx context.Context, folder, modfile string) (string, error) {
-	folder, err := filepath.Abs(folder)
-	if err != nil {
-		return "", err
+// Recipe is what is built: the main package in Folder with Modfile ("" for its go.mod), and with Rewrite,
+// a file in Folder that re-enacts one function of a module ("" for none).
+type Recipe struct{ Folder, Modfile, Rewrite string }
+
+func (r Recipe) String() string {
+	s := filepath.Base(r.Folder)
+	if r.Modfile != "" {
+		s += " with " + r.Modfile
 	}
-	if err := hasModfile(folder, modfile); err != nil {
-		return "", fmt.Errorf("build: %w", err)
+	if r.Rewrite != "" {
+		s += " rewritten by " + r.Rewrite
 	}
-	binary, err := b.binary(folder, modfile)
-	if err != nil {
-		return "", err
-	}
-	args := []string{"build", "-trimpath", "-buildvcs=false", "-o", binary}
-	if modfile != "" {
-		args = append(args, "-modfile="+modfile)
-	}
-	cmd := exec.CommandContext(ctx, "go", append(args, ".")...)
-	cmd.Dir = folder
-	// A workspace, flags or a vendor folder would build something else than what the modfile says. An empty
-	// GOFLAGS would let those of `go env -w` through.
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "CGO_ENABLED=0")
-	cmd.WaitDelay = 5 * time.Second // the compilers that a killed go command leaves hold the output open
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			return "", context.Cause(ctx)
-		}
-		if errors.Is(err, exec.ErrNotFound) {
-			return "", leak.WithHint(errors.New("build: the go command is not on the PATH"), "subjects are built from source; install Go")
-		}
-		return "", leak.WithHint(fmt.Errorf("build %s%s: %w\n%s", filepath.Base(folder), withModfile(modfile), err, lastLines(output.String(), 15)),
-			"try it by hand: cd %s && go %s", folder, strings.Join(append(args, "."), " "))
-	}
-	return binary, nil
+	return s
 }
 
-func hasModfile(folder, modfile string) error {
-	if modfile == "" {
-		return nil
-	}
-	if _, err := os.Stat(filepath.Join(folder, modfile)); err != nil {
-		return leak.WithHint(fmt.Errorf("modfile %s is not in %s", modfile, folder), "the variant's modfile is a file in the subject's folder")
+// check tells whether the files that the recipe names are there.
+func (r Recipe) check() error {
+	for _, f := range []struct{ field, name string }{{"modfile", r.Modfile}, {"rewrite", r.Rewrite}} {
+		if f.name == "" {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(r.Folder, f.name)); err != nil {
+			return leak.WithHint(fmt.Errorf("%s %s is not in %s", f.field, f.name, r.Folder), "the variant's %s is a file in the subject's folder", f.field)
+		}
 	}
 	return nil
 }
 
-func withModfile(modfile string) string {
-	if modfile == "" {
-		return ""
-	}
-	return " with " + modfile
+// Built is a binary, and what was rewritten in it.
+type Built struct {
+	Path    string
+	Rewrite *leak.Rewrite
 }
 
-// binary names a file for each folder and modfile. The folder's base is the program's name.
-func (b Builder) binary(folder, modfile string) (string, error) {
-	sum := sha256.Sum256([]byte(folder + "\x00" + modfile))
+// Build compiles what the recipe says. Sources are what they are: -trimpath keeps paths of this machine out of stacks, and the build
+// fails rather than change a modfile.
+func (b Builder) Build(ctx context.Context, r Recipe) (Built, error) {
+	var err error
+	if r.Folder, err = filepath.Abs(r.Folder); err != nil {
+		return Built{}, err
+	}
+	if err := r.check(); err != nil {
+		return Built{}, fmt.Errorf("build: %w", err)
+	}
+	built := Built{}
+	if built.Path, err = b.binary(r); err != nil {
+		return Built{}, err
+	}
+	args := []string{"-trimpath", "-buildvcs=false", "-o", built.Path}
+	modfile := r.Modfile
+	if r.Rewrite != "" {
+		if modfile, built.Rewrite, err = r.rewrite(ctx, b.Cache); err != nil {
+			return Built{}, fmt.Errorf("build %s: %w", r, err)
+		}
+	}
+	if modfile != "" {
+		args = append(args, "-modfile="+modfile)
+	}
+	if _, err := r.golang(ctx, "build", append(args, ".")...); err != nil {
+		return Built{}, fmt.Errorf("build %s: %w", r, err)
+	}
+	return built, nil
+}
+
+// rewrite returns a modfile that builds with the rewritten function.
+func (r Recipe) rewrite(ctx context.Context, cache string) (modfile string, done *leak.Rewrite, err error) {
+	file, err := readRewrite(filepath.Join(r.Folder, r.Rewrite))
+	if err != nil {
+		return "", nil, err
+	}
+	return file.apply(ctx, cache, r)
+}
+
+// list runs go list with the recipe's modfile.
+func (r Recipe) list(ctx context.Context, args ...string) (string, error) {
+	if r.Modfile != "" {
+		args = append([]string{"-modfile=" + r.Modfile}, args...)
+	}
+	return r.golang(ctx, "list", args...)
+}
+
+// modfiles are the modfile and its sums, which are empty where there is nothing to sum.
+func (r Recipe) modfiles() (mod, sum []byte, err error) {
+	name := filepath.Join(r.Folder, cmp.Or(r.Modfile, "go.mod"))
+	if mod, err = os.ReadFile(name); err != nil {
+		return nil, nil, err
+	}
+	sum, err = os.ReadFile(strings.TrimSuffix(name, ".mod") + ".sum")
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	return mod, sum, err
+}
+
+// golang runs the go command in the folder and returns its standard output.
+func (r Recipe) golang(ctx context.Context, command string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{command}, args...)...)
+	cmd.Dir = r.Folder
+	// A workspace, flags or a vendor folder would build something else than what the modfile says. An empty
+	// GOFLAGS would let those of `go env -w` through.
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "CGO_ENABLED=0")
+	cmd.WaitDelay = 5 * time.Second // the compilers that a killed go command leaves hold the output open
+	var output, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &said
+	if err := cmd.Run(); err != nil {
+		return "", goFailure(ctx, err, said.String(), r.Folder, cmd.Args)
+	}
+	return output.String(), nil
+}
+
+func goFailure(ctx context.Context, err error, said, folder string, args []string) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, exec.ErrNotFound) {
+		return leak.WithHint(errors.New("the go command is not on the PATH"), "subjects are built from source; install Go")
+	}
+	return leak.WithHint(fmt.Errorf("%w\n%s", err, lastLines(said, 15)), "try it by hand: cd %s && %s", folder, strings.Join(args, " "))
+}
+
+// binary names a file for each recipe. The folder's base is the program's name.
+func (b Builder) binary(r Recipe) (string, error) {
+	key := r.Folder + "\x00" + r.Modfile
+	if r.Rewrite != "" {
+		key += "\x00" + r.Rewrite
+	}
+	sum := sha256.Sum256([]byte(key))
 	dir := filepath.Join(b.Cache, hex.EncodeToString(sum[:8]))
-	return filepath.Join(dir, filepath.Base(folder)), os.MkdirAll(dir, 0o700)
+	return filepath.Join(dir, filepath.Base(r.Folder)), os.MkdirAll(dir, 0o700)
 }
 
 // Info reads what the binary says of itself, as go version -m does.

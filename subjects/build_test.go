@@ -64,10 +64,11 @@ func TestBuild(t *testing.T) {
 	binaries := map[string]string{}
 	for modfile, want := range map[string]string{"": "one", "fixed.mod": "two"} {
 		t.Setenv("GOFLAGS", "")
-		binary, err := b.Build(t.Context(), dir, modfile)
+		built, err := b.Build(t.Context(), Recipe{Folder: dir, Modfile: modfile})
 		if err != nil {
 			t.Fatal(err)
 		}
+		binary := built.Path
 		if filepath.Base(binary) != "tiny" {
 			t.Errorf("the program is called %s", binary)
 		}
@@ -82,9 +83,9 @@ func TestBuild(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := b.Build(t.Context(), dir, modfile)
-		if err != nil || again != binary {
-			t.Fatalf("the second time: %s, %v", again, err)
+		again, err := b.Build(t.Context(), Recipe{Folder: dir, Modfile: modfile})
+		if err != nil || again.Path != binary {
+			t.Fatalf("the second time: %s, %v", again.Path, err)
 		}
 		if after, err := os.Stat(binary); err != nil || !os.SameFile(before, after) {
 			t.Errorf("it was linked again (%v)", err)
@@ -123,9 +124,9 @@ func TestBuildFails(t *testing.T) {
 		{"the modfile lacks what is imported", dir, "broken.mod", "build tiny with broken.mod: exit status 1\nmain.go:3:8: ", "go build -trimpath"},
 		{"it does not compile", broken, "", "build broken: exit status 1\n", "cd " + broken + " && go build"},
 	} {
-		binary, err := b.Build(t.Context(), c.folder, c.modfile)
+		built, err := b.Build(t.Context(), Recipe{Folder: c.folder, Modfile: c.modfile})
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(leak.Hint(err), c.hint) {
-			t.Errorf("%s: %s, %v (hint %q)", c.name, binary, err, leak.Hint(err))
+			t.Errorf("%s: %s, %v (hint %q)", c.name, built.Path, err, leak.Hint(err))
 		}
 		if n := strings.Count(err.Error(), "\n"); n > 15 {
 			t.Errorf("%s: an error of %d lines", c.name, n+1)
@@ -136,11 +137,11 @@ func TestBuildFails(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(reason)
 	begun := time.Now()
-	if _, err := b.Build(ctx, dir, ""); !errors.Is(err, reason) || time.Since(begun) > 10*time.Second {
+	if _, err := b.Build(ctx, Recipe{Folder: dir}); !errors.Is(err, reason) || time.Since(begun) > 10*time.Second {
 		t.Errorf("interrupted: %v after %s", err, time.Since(begun))
 	}
 	t.Setenv("PATH", "")
-	if _, err := b.Build(t.Context(), dir, ""); err == nil || !strings.Contains(leak.Hint(err), "install Go") {
+	if _, err := b.Build(t.Context(), Recipe{Folder: dir}); err == nil || !strings.Contains(leak.Hint(err), "install Go") {
 		t.Errorf("without Go: %v", err)
 	}
 }

@@ -23,8 +23,8 @@ type Launcher struct {
 	// Placement is process or pod; "" is process.
 	Placement string
 
-	// binaries are the paths of what Build made, by variant.
-	binaries map[string]string
+	// built is what Build made, by variant.
+	built map[string]Built
 }
 
 // hasProgram tells whether there is a program to start; else it runs already, or components of the cluster
@@ -44,18 +44,18 @@ func (l *Launcher) Build(ctx context.Context, v leak.Variant) error {
 	if err != nil {
 		return err
 	}
-	cached, err := l.Builder.Build(ctx, folder, v.Modfile)
+	built, err := l.Builder.Build(ctx, recipe(folder, v))
 	if err != nil {
 		return err
 	}
-	binary := filepath.Join(l.Scratch, v.Name, filepath.Base(cached))
-	if err := linkOrCopy(cached, binary); err != nil {
+	binary := filepath.Join(l.Scratch, v.Name, filepath.Base(built.Path))
+	if err := linkOrCopy(built.Path, binary); err != nil {
 		return fmt.Errorf("build %s: %w", v.Name, err)
 	}
-	if l.binaries == nil {
-		l.binaries = map[string]string{}
+	if l.built == nil {
+		l.built = map[string]Built{}
 	}
-	l.binaries[v.Name] = binary
+	l.built[v.Name] = Built{binary, built.Rewrite}
 	return nil
 }
 
@@ -78,10 +78,12 @@ func (l *Launcher) Check(variants []leak.Variant) error {
 	}
 	var errs []error
 	for _, v := range variants {
-		errs = append(errs, hasModfile(folder, v.Modfile))
+		errs = append(errs, recipe(folder, v).check())
 	}
 	return errors.Join(errs...)
 }
+
+func recipe(folder string, v leak.Variant) Recipe { return Recipe{folder, v.Modfile, v.Rewrite} }
 
 func (l *Launcher) lookup() (string, error) {
 	path, err := exec.LookPath(l.Spec.Command[0])
@@ -130,7 +132,7 @@ func (l *Launcher) start(ctx context.Context, v leak.Variant, c leak.Cluster, lo
 }
 
 func (l *Launcher) launch(v leak.Variant, log string) (leak.Launch, error) {
-	program := l.binaries[v.Name]
+	program := l.built[v.Name].Path
 	args := slices.Concat(l.Spec.Args, v.Args)
 	if len(l.Spec.Command) > 0 {
 		var err error
@@ -145,7 +147,7 @@ func (l *Launcher) launch(v leak.Variant, log string) (leak.Launch, error) {
 	info := Info(program)
 	info.Command = append(info.Command, args...)
 	info.Placement = leak.PlacementProcess
-	info.Modfile = v.Modfile
+	info.Modfile, info.Rewrite = v.Modfile, l.built[v.Name].Rewrite
 	return leak.Launch{
 		Variant: v.Name, Program: program, Args: args, Env: env, Port: l.Spec.Port,
 		Pprof: l.Spec.Pprof, Ready: l.Spec.Ready, ReadyTimeout: l.Spec.ReadyTimeout.D(),

@@ -25,7 +25,7 @@ func listCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, name := range scenarios.Names() {
-				_, s, err := open(name)
+				_, s, err := open(name, nil)
 				if err != nil {
 					return err
 				}
@@ -49,7 +49,7 @@ func validateCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			var errs []error
 			for _, name := range args {
-				src, s, err := open(name)
+				src, s, err := open(name, nil)
 				if err == nil {
 					if err = errors.Join(prepare(s, src), checks.Feasible(s, len(s.Spec.Variants))); err != nil {
 						err = &leak.UsageError{Err: err}

@@ -38,7 +38,7 @@ spec:
 		if err := os.WriteFile(file, []byte(scenario), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := open(file); err != nil {
+		if _, _, err := open(file, nil); err != nil {
 			t.Errorf("example %d: %v\n%s", i+1, err, block[1])
 		}
 	}

@@ -128,6 +128,7 @@ func readRun(dir leak.RunDir, scenario string) (*leak.Scenario, *leak.Record, er
 	if err != nil {
 		return nil, nil, &leak.UsageError{Err: err}
 	}
+	src.Set = record.Parameters
 	s, err := scenarios.Load(src, kinds())
 	if err != nil {
 		return nil, nil, err

@@ -39,6 +39,7 @@ type runFlags struct {
 	variants  []string
 	rounds    int
 	times     int
+	set       []string
 	runsDir   string
 	source    string
 	format    string
@@ -69,6 +70,7 @@ standard output, progress to standard error.`,
 	c.Flags().StringSliceVar(&f.variants, "variant", nil, "run only this variant (may be given several times)")
 	c.Flags().IntVar(&f.rounds, "rounds", 0, "measured rounds, instead of the scenario's")
 	c.Flags().IntVar(&f.times, "times", 1, "run it so often, and say how often it went as expected")
+	c.Flags().StringArrayVar(&f.set, "set", nil, "value of one of the scenario's parameters, `name=value` (may be given several times)")
 	c.Flags().StringVar(&f.runsDir, "runs-dir", "runs", "folder for run directories")
 	c.Flags().StringVar(&f.source, "source", "", "checkout that holds subjects/ (default: looked for from here up)")
 	c.Flags().StringVar(&f.placement, "placement", "", "process or pod, instead of the scenario's")
@@ -82,7 +84,11 @@ standard output, progress to standard error.`,
 }
 
 func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
-	src, s, err := open(name)
+	set, err := f.parameters()
+	if err != nil {
+		return 0, &leak.UsageError{Err: err}
+	}
+	src, s, err := open(name, set)
 	if err != nil {
 		return 0, err
 	}
@@ -156,6 +162,19 @@ func (f *runFlags) once(c *cobra.Command, src scenarios.Source, s *leak.Scenario
 		return 0, err
 	}
 	return conclude(c.OutOrStdout(), dir, s, record, format, conclusion{write: true, fresh: true})
+}
+
+// parameters are the values of --set.
+func (f *runFlags) parameters() (map[string]string, error) {
+	set := map[string]string{}
+	for _, s := range f.set {
+		name, value, ok := strings.Cut(s, "=")
+		if _, again := set[name]; !ok || again {
+			return nil, leak.WithHint(fmt.Errorf("--set %s: not a name and its value, once", s), "as in --set nodes=200")
+		}
+		set[name] = value
+	}
+	return set, nil
 }
 
 // apply puts the flags over the scenario and returns the variants to run.
@@ -240,7 +259,7 @@ func (f *runFlags) preflight(ctx context.Context, k leak.Kind[leak.Provider], s 
 	if pre, ok := k.New().(leak.Preflighter); ok {
 		for _, v := range variants {
 			err := pre.Preflight(ctx, leak.BootOptions{
-				Spec: *s.Spec.Cluster, Pods: f.placed(s, k.Name) == leak.PlacementPod,
+				Spec: *s.Spec.Cluster, Fixtures: s.Spec.Fixtures, Pods: f.placed(s, k.Name) == leak.PlacementPod,
 				Node: v.Node, Components: s.Spec.Subject.Components, Progress: p,
 			})
 			if err != nil || !s.Spec.OwnClusters() {
@@ -343,7 +362,7 @@ func (f *runFlags) measure(ctx context.Context, s *leak.Scenario, variants []lea
 				return nil, err
 			}
 			return provider.New().Boot(ctx, leak.BootOptions{
-				Spec: *s.Spec.Cluster, Run: runID(dir), Node: v.Node, Components: s.Spec.Subject.Components,
+				Spec: *s.Spec.Cluster, Fixtures: s.Spec.Fixtures, Run: runID(dir), Node: v.Node, Components: s.Spec.Subject.Components,
 				Scratch: clusterDir, Logs: logs, Progress: progress,
 			})
 		}

@@ -108,7 +108,7 @@ func (f *selfCheck) check(c *cobra.Command) (int, error) {
 
 // suite runs one calibration scenario once.
 func (f *selfCheck) suite(ctx context.Context, name string, recall *checks.Recall, p leak.Progress) error {
-	src, s, err := open(name)
+	src, s, err := open(name, nil)
 	if err != nil {
 		return err
 	}

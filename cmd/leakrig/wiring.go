@@ -23,12 +23,13 @@ func kinds() leak.Kinds {
 	return k
 }
 
-// open finds and loads a scenario by name or path.
-func open(nameOrFile string) (scenarios.Source, *leak.Scenario, error) {
+// open finds and loads a scenario by name or path, with values for its parameters.
+func open(nameOrFile string, set map[string]string) (scenarios.Source, *leak.Scenario, error) {
 	src, err := scenarios.Find(nameOrFile)
 	if err != nil {
 		return src, nil, &leak.UsageError{Err: err}
 	}
+	src.Set = set
 	s, err := scenarios.Load(src, kinds())
 	return src, s, err
 }

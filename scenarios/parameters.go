@@ -1,0 +1,138 @@
+package scenarios
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+const (
+	parametersPath = "spec.parameters"
+	maxParameter   = 1000 // bytes of a value
+)
+
+var (
+	parameterPattern = regexp.MustCompile(`^[a-z][A-Za-z0-9]*$`)
+	// referencePattern is $(name), with all the dollars before it: two of them stand for one, as in the
+	// command of a Kubernetes container.
+	referencePattern = regexp.MustCompile(`(\$+)\(([^()\s]*)\)`)
+)
+
+// parameters are the values of a file's parameters, while they are put in.
+type parameters struct {
+	*report
+	values map[string]string
+	used   map[string]bool
+	// text is how much was written so far.
+	text int
+}
+
+// expand puts the values of the file's parameters, those of set before their defaults, in place of every
+// $(name) in the file. The nodes keep their positions. A value that is just $(name), without quotes, is
+// what its text reads as: a number where it is one.
+func (r *report) expand(root *yaml.Node, set map[string]string) error {
+	declared := lookup(root, "spec", "parameters")
+	p := &parameters{report: r, values: map[string]string{}, used: map[string]bool{}}
+	places := p.declare(declared)
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if _, ok := p.values[name]; !ok {
+			names := slices.Sorted(maps.Keys(p.values))
+			return leak.WithHint(fmt.Errorf("%s has no parameter named %s", r.file, quote(name)), "%s", choice(name, "parameters", names))
+		}
+		if len(set[name]) > maxParameter {
+			return fmt.Errorf("the value of the parameter %s has more than %d bytes", name, maxParameter)
+		}
+		p.values[name], places[name].Value = set[name], set[name]
+	}
+	p.walk(root, declared)
+	for _, name := range slices.Sorted(maps.Keys(p.values)) {
+		if !p.used[name] {
+			r.addAt(at(places[name]), child(parametersPath, name), "write $("+name+") where its value belongs, or remove it", "is not used")
+		}
+	}
+	return nil
+}
+
+// declare reads the defaults. Whether they are of the right kind is for the decoder to tell; here, what
+// would make them no parameters.
+func (p *parameters) declare(n *yaml.Node) map[string]*yaml.Node {
+	places := map[string]*yaml.Node{}
+	if n == nil || n.Kind != yaml.MappingNode {
+		return places
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		path := child(parametersPath, key.Value)
+		switch {
+		case !parameterPattern.MatchString(key.Value):
+			p.addAt(at(key), path, "a small letter, then letters and digits, for example nodes", "%s is not the name of a parameter", quote(key.Value))
+		case value.Kind == yaml.ScalarNode:
+			if len(value.Value) > maxParameter {
+				p.addAt(at(value), path, "", "has more than %d bytes", maxParameter)
+				value.Value = ""
+			}
+			p.values[key.Value], places[key.Value] = value.Value, value
+		}
+	}
+	return places
+}
+
+func (p *parameters) walk(n, declared *yaml.Node) {
+	if n == declared || p.text > maxText {
+		return
+	}
+	if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "$(") {
+		p.fill(n)
+	}
+	for _, c := range n.Content {
+		p.walk(c, declared)
+	}
+}
+
+func (p *parameters) fill(n *yaml.Node) {
+	n.Value = referencePattern.ReplaceAllStringFunc(n.Value, func(reference string) string {
+		m := referencePattern.FindStringSubmatch(reference)
+		dollars, name := m[1], m[2]
+		if len(dollars)%2 == 0 {
+			return dollars[:len(dollars)/2] + "(" + name + ")"
+		}
+		value, ok := p.values[name]
+		if !ok {
+			p.addAt(at(n), "", choice(name, "parameters", slices.Sorted(maps.Keys(p.values)))+"; $$(…) is no parameter", "no parameter is named %s", quote(name))
+			return reference
+		}
+		p.used[name] = true
+		return dollars[:len(dollars)/2] + value
+	})
+	p.text += len(n.Value)
+	if n.Style == 0 {
+		n.Tag = "" // to be told from the new text
+	}
+}
+
+// lookup is the value at a path of keys, nil where the file has none.
+func lookup(n *yaml.Node, keys ...string) *yaml.Node {
+	for _, key := range keys {
+		var value *yaml.Node
+		n = resolve(n)
+		if n.Kind != yaml.MappingNode {
+			return nil
+		}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == key {
+				value = n.Content[i+1]
+			}
+		}
+		if value == nil {
+			return nil
+		}
+		n = value
+	}
+	return n
+}
