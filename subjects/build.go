@@ -26,6 +26,8 @@ type Builder struct {
 	Source string
 	// ScenarioDir is the folder of the scenario file, for subjects named by a path; "" for a built-in one.
 	ScenarioDir string
+	// LeakProfile asks for the runtime's goroutine leak profile, which Go 1.26 has as an experiment.
+	LeakProfile bool
 	// Cache is where binaries are kept, so that go build skips the link when nothing has changed.
 	Cache string
 }
@@ -99,6 +101,9 @@ func (b Builder) Build(ctx context.Context, folder, modfile string) (string, err
 	// A workspace, flags or a vendor folder would build something else than what the modfile says. An empty
 	// GOFLAGS would let those of `go env -w` through.
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "CGO_ENABLED=0")
+	if b.LeakProfile && b.needsExperiment(ctx, folder) {
+		cmd.Env = append(cmd.Env, "GOEXPERIMENT="+strings.TrimPrefix(os.Getenv("GOEXPERIMENT")+",goroutineleakprofile", ","))
+	}
 	cmd.WaitDelay = 5 * time.Second // the compilers that a killed go command leaves hold the output open
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
@@ -113,6 +118,16 @@ func (b Builder) Build(ctx context.Context, folder, modfile string) (string, err
 			"try it by hand: cd %s && go %s", folder, strings.Join(append(args, "."), " "))
 	}
 	return binary, nil
+}
+
+// needsExperiment tells whether the toolchain that builds folder has the goroutine leak profile as an
+// experiment: older ones do not know it, newer ones have it anyway.
+func (b Builder) needsExperiment(ctx context.Context, folder string) bool {
+	cmd := exec.CommandContext(ctx, "go", "env", "GOVERSION")
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	out, err := cmd.Output()
+	return err == nil && strings.HasPrefix(string(out), "go1.26")
 }
 
 func hasModfile(folder, modfile string) error {
@@ -134,7 +149,7 @@ func withModfile(modfile string) string {
 
 // binary names a file for each folder and modfile. The folder's base is the program's name.
 func (b Builder) binary(folder, modfile string) (string, error) {
-	sum := sha256.Sum256([]byte(folder + "\x00" + modfile))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%t", folder, modfile, b.LeakProfile))
 	dir := filepath.Join(b.Cache, hex.EncodeToString(sum[:8]))
 	return filepath.Join(dir, filepath.Base(folder)), os.MkdirAll(dir, 0o700)
 }

@@ -90,7 +90,9 @@ func transportTo(u *url.URL, a leak.Access, dir string) (func() http.RoundTrippe
 	return func() http.RoundTripper {
 		t := &http.Transport{TLSClientConfig: config, DialContext: dialer.DialContext}
 		if u.Scheme == "unix" {
-			t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "unix", u.Path) }
+			t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return dialer.DialContext(ctx, "unix", u.Path)
+			}
 		}
 		return &bearer{t, token}
 	}, nil
