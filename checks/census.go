@@ -63,8 +63,12 @@ func (e evidence) census(probe string) (*census, error) {
 }
 
 func (c *census) chooseSource(all []*leak.Snapshot) {
-	if leak.ProbeKind(c.probe) == "heap" {
+	switch leak.ProbeKind(c.probe) {
+	case "heap":
 		c.source, c.unit = "heap", "bytes"
+		return
+	case "leaked":
+		c.source = "leaked"
 		return
 	}
 	dumps := 0
@@ -92,8 +96,8 @@ func (c *census) count(shot *leak.Snapshot) error {
 		return fmt.Errorf("no sample of the probe %s", c.probe)
 	}
 	list, ok := sample.Groups[c.source]
-	// A program that runs has a goroutine; its sampled heap may be empty.
-	if !ok || (len(list) == 0 && c.source != "heap") {
+	// A program that runs has a goroutine; its sampled heap may be empty, and nothing may have leaked.
+	if !ok || (len(list) == 0 && c.source != "heap" && c.source != "leaked") {
 		return fmt.Errorf("the sample of the probe %s has no stacks (%s)", c.probe, c.source)
 	}
 	counts, groups := map[string]float64{}, map[string]leak.Group{}

@@ -25,6 +25,13 @@ func Kinds() []leak.Kind[leak.Check] {
 			New: func() leak.Check { return &Stack{Probe: "goroutine"} },
 		},
 		{
+			Name: "leaked",
+			Doc: "A bound on the goroutines that the runtime itself has found to be leaked. " +
+				"It proves a leak, and misses what globals, timers and sockets still reach: a second witness beside growth, never instead of it. " +
+				"A subject that does not serve the profile makes it inconclusive.",
+			New: func() leak.Check { return &Leaked{Probe: "leaked"} },
+		},
+		{
 			Name: "hung",
 			Doc: "A bound on operations that never return. " +
 				"One that missed its deadline may have been slow: it is hung when goroutines of the subject stand where they stood, in a second dump ten seconds later.",

@@ -159,10 +159,12 @@ type Sample struct {
 	// Values are the probe's metrics, by name, in the metric's unit.
 	Values map[string]float64 `json:"values"`
 	// Groups are stacks with counts, by source: "dump" (text, with wait states and creators),
-	// "profile" (pprof), or "heap". Groups of different sources are never compared.
+	// "profile" (pprof), "heap" or "leaked". Groups of different sources are never compared.
 	Groups map[string][]Group `json:"groups,omitempty"`
 	// Rate is how many bytes are allocated between two samples of a heap profile, as the profile states.
 	Rate int64 `json:"rate,omitempty"`
+	// Unavailable says why the subject has nothing to say to the probe; there are no values then.
+	Unavailable string `json:"unavailable,omitempty"`
 	// Read is when the source itself took the reading, where that is not when it was asked.
 	Read time.Time `json:"read,omitzero"`
 	// Blocked are goroutines that were blocked on the same stack in a second dump, ten seconds after the

@@ -15,7 +15,7 @@ import (
 
 // Profile is one goroutine or heap profile, or text dump, of any origin.
 type Profile struct {
-	// Source is SourceDump, SourceProfile or SourceHeap.
+	// Source is SourceDump, SourceProfile, SourceHeap or SourceLeaked.
 	Source string
 	// Rate is how many bytes are allocated between two samples of a heap profile.
 	Rate   int64
@@ -72,8 +72,13 @@ func Parse(data []byte) (*Profile, error) {
 // grouped groups a parsed profile as what its values say it is.
 func grouped(p *profile.Profile) (*Profile, error) {
 	source, group := SourceProfile, goroutineGroups
-	if slices.ContainsFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Type == "inuse_space" }) {
-		source, group = SourceHeap, heapGroups
+	for _, t := range p.SampleType {
+		switch t.Type {
+		case "inuse_space":
+			source, group = SourceHeap, heapGroups
+		case "goroutineleak":
+			source, group = SourceLeaked, leakedGroups
+		}
 	}
 	g, err := group(p)
 	if err != nil {
@@ -154,6 +159,7 @@ func Diff(base, now *Profile) (*leak.Diff, error) {
 
 var forms = map[string]string{
 	SourceDump: "a text dump of goroutines", SourceProfile: "a goroutine profile", SourceHeap: "a heap profile",
+	SourceLeaked: "a goroutine leak profile",
 }
 
 // growth is what one group gained since old.

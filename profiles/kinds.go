@@ -9,7 +9,7 @@ import "github.com/leakrig/leakrig/leak"
 
 // Kinds lists the probes.
 func Kinds() []leak.Kind[leak.Probe] {
-	return []leak.Kind[leak.Probe]{goroutineKind, heapKind, processKind}
+	return []leak.Kind[leak.Probe]{goroutineKind, heapKind, leakedKind, processKind}
 }
 
 // Sources of groups in a sample. They are never compared with each other: only a dump has creators and
@@ -18,4 +18,5 @@ const (
 	SourceDump    = "dump"
 	SourceProfile = "profile"
 	SourceHeap    = "heap"
+	SourceLeaked  = "leaked"
 )

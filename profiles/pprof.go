@@ -48,11 +48,17 @@ func notAProfile(err error) error {
 		"`go tool pprof` on the same URL shows what is served there")
 }
 
-// goroutineGroups groups a goroutine profile. It has no creators, and wait states only as far as the
+// goroutineGroups groups a goroutine profile.
+func goroutineGroups(p *profile.Profile) (*groups, error) { return stacksOf(p, "goroutine") }
+
+// leakedGroups groups a goroutine leak profile.
+func leakedGroups(p *profile.Profile) (*groups, error) { return stacksOf(p, "goroutineleak") }
+
+// stacksOf groups a profile that counts goroutines. It has no creators, and wait states only as far as the
 // runtime's own leaf frames tell them. The goroutine that wrote it is left out, and one that watches a
 // connection with it.
-func goroutineGroups(p *profile.Profile) (*groups, error) {
-	index, err := valueIndex(p, "goroutine")
+func stacksOf(p *profile.Profile, values string) (*groups, error) {
+	index, err := valueIndex(p, values)
 	if err != nil {
 		return nil, err
 	}

@@ -324,7 +324,11 @@ func (m *measurement) line(s *leak.Snapshot) string {
 	}
 	for _, sample := range s.Samples {
 		metric := m.Metrics[sample.Probe][0]
-		value := sample.Values[metric.Name]
+		value, ok := sample.Values[metric.Name]
+		if !ok {
+			text += fmt.Sprintf("  %s.%s n/a", sample.Probe, metric.Name)
+			continue
+		}
 		text += fmt.Sprintf("  %s.%s %s", sample.Probe, metric.Name, leak.FormatValue(value, metric.Unit))
 		if base := m.record.Snapshots[0].Sample(sample.Probe); s.Round > 0 && base != nil {
 			text += " (" + leak.FormatDelta(value-base.Values[metric.Name], metric.Unit) + ")"

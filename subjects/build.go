@@ -27,6 +27,8 @@ type Builder struct {
 	Source string
 	// ScenarioDir is the folder of the scenario file, for subjects named by a path; "" for a built-in one.
 	ScenarioDir string
+	// LeakProfile asks for the runtime's goroutine leak profile, which Go 1.26 has as an experiment.
+	LeakProfile bool
 	// Cache is where binaries are kept, so that go build skips the link when nothing has changed.
 	Cache string
 }
@@ -78,7 +80,11 @@ func findSource(build string) (string, error) {
 
 // Recipe is what is built: the main package in Folder with Modfile ("" for its go.mod), and with Rewrite,
 // a file in Folder that re-enacts one function of a module ("" for none).
-type Recipe struct{ Folder, Modfile, Rewrite string }
+type Recipe struct {
+	Folder, Modfile, Rewrite string
+
+	env []string // for the go command, on top of what every build gets
+}
 
 func (r Recipe) String() string {
 	s := filepath.Base(r.Folder)
@@ -110,8 +116,8 @@ type Built struct {
 	Rewrite *leak.Rewrite
 }
 
-// Build compiles what the recipe says. Sources are what they are: -trimpath keeps paths of this machine out of stacks, and the build
-// fails rather than change a modfile.
+// Build compiles what the recipe says. Sources are what they are: -trimpath keeps paths of this machine
+// out of stacks, and the build fails rather than change a modfile.
 func (b Builder) Build(ctx context.Context, r Recipe) (Built, error) {
 	var err error
 	if r.Folder, err = filepath.Abs(r.Folder); err != nil {
@@ -119,6 +125,9 @@ func (b Builder) Build(ctx context.Context, r Recipe) (Built, error) {
 	}
 	if err := r.check(); err != nil {
 		return Built{}, fmt.Errorf("build: %w", err)
+	}
+	if b.LeakProfile && r.needsExperiment(ctx) {
+		r.env = []string{"GOEXPERIMENT=" + strings.TrimPrefix(os.Getenv("GOEXPERIMENT")+",goroutineleakprofile", ",")}
 	}
 	built := Built{}
 	if built.Path, err = b.binary(r); err != nil {
@@ -138,6 +147,13 @@ func (b Builder) Build(ctx context.Context, r Recipe) (Built, error) {
 		return Built{}, fmt.Errorf("build %s: %w", r, err)
 	}
 	return built, nil
+}
+
+// needsExperiment tells whether the toolchain that builds the folder has the goroutine leak profile as an
+// experiment: older ones do not know it, newer ones have it anyway.
+func (r Recipe) needsExperiment(ctx context.Context) bool {
+	version, err := r.golang(ctx, "env", "GOVERSION")
+	return err == nil && strings.HasPrefix(version, "go1.26")
 }
 
 // rewrite returns a modfile that builds with the rewritten function.
@@ -176,7 +192,7 @@ func (r Recipe) golang(ctx context.Context, command string, args ...string) (str
 	cmd.Dir = r.Folder
 	// A workspace, flags or a vendor folder would build something else than what the modfile says. An empty
 	// GOFLAGS would let those of `go env -w` through.
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "CGO_ENABLED=0")
+	cmd.Env = append(append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "CGO_ENABLED=0"), r.env...)
 	cmd.WaitDelay = 5 * time.Second // the compilers that a killed go command leaves hold the output open
 	var output, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &said
@@ -198,11 +214,7 @@ func goFailure(ctx context.Context, err error, said, folder string, args []strin
 
 // binary names a file for each recipe. The folder's base is the program's name.
 func (b Builder) binary(r Recipe) (string, error) {
-	key := r.Folder + "\x00" + r.Modfile
-	if r.Rewrite != "" {
-		key += "\x00" + r.Rewrite
-	}
-	sum := sha256.Sum256([]byte(key))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%t", r.Folder, r.Modfile, r.Rewrite, b.LeakProfile))
 	dir := filepath.Join(b.Cache, hex.EncodeToString(sum[:8]))
 	return filepath.Join(dir, filepath.Base(r.Folder)), os.MkdirAll(dir, 0o700)
 }

@@ -69,7 +69,7 @@ func (o *observation) Description() string {
 }
 
 func (a *app) observeCommand() *cobra.Command {
-	o := observation{runFlags: runFlags{args: a.args, cluster: "auto"}}
+	o := observation{runFlags: runFlags{args: a.args, cluster: "auto", times: 1}}
 	c := &cobra.Command{
 		Use:   "observe URL [flags] -- COMMAND [ARG...]",
 		Short: "Judge any process that serves pprof, under the load of any command",

@@ -334,7 +334,10 @@ func newRunDir(runs, scenario string) (leak.RunDir, error) {
 func (f *runFlags) launcher(src scenarios.Source, s *leak.Scenario, provider string) *subjects.Launcher {
 	return &subjects.Launcher{
 		Spec: s.Spec.Subject, Placement: f.placed(s, provider),
-		Builder: subjects.Builder{Source: f.source, ScenarioDir: filepath.Dir(src.Path), Cache: filepath.Join(f.options.Cache, "subjects")},
+		Builder: subjects.Builder{
+			Source: f.source, ScenarioDir: filepath.Dir(src.Path), Cache: filepath.Join(f.options.Cache, "subjects"),
+			LeakProfile: slices.ContainsFunc(s.Spec.Probes, func(b leak.Block[leak.Probe]) bool { return b.Kind == "leaked" }),
+		},
 	}
 }
 

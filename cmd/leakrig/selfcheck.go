@@ -28,7 +28,7 @@ type selfCheck struct {
 }
 
 func (a *app) selfCheckCommand() *cobra.Command {
-	f := selfCheck{runFlags: runFlags{args: a.args, cluster: "auto"}}
+	f := selfCheck{runFlags: runFlags{args: a.args, cluster: "auto", times: 1}}
 	c := &cobra.Command{
 		Use:   "selfcheck",
 		Short: "Plant leaks of known size, and look-alikes, and tell what the rig sees on this machine",

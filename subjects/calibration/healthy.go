@@ -15,6 +15,8 @@ import (
 
 func nothing(options) func() { return func() {} }
 
+var lazyJobs = make(chan func())
+
 // lazy makes 8 MiB and 20 goroutines once, in the middle of the measured rounds.
 func lazy(options) func() {
 	var mu sync.Mutex
@@ -28,7 +30,11 @@ func lazy(options) func() {
 		}
 		block = make([]byte, 8<<20)
 		for range 20 {
-			go func() { select {} }()
+			go func() {
+				for job := range lazyJobs {
+					job()
+				}
+			}()
 		}
 		_ = block
 	}

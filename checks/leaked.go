@@ -1,0 +1,46 @@
+package checks
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// Leaked bounds the goroutines that the runtime itself has found to be leaked.
+type Leaked struct {
+	Probe string        `yaml:"probe,omitempty" doc:"the probe that reads the runtime's goroutine leak profile"`
+	Max   leak.Quantity `yaml:"max,omitempty" doc:"the most that may leak over all rounds together"`
+}
+
+// Reads tells the series that is judged.
+func (c *Leaked) Reads() (probe, metric string) { return c.Probe, "" }
+
+// Validate tells every problem of the configuration.
+func (c *Leaked) Validate() error {
+	return errors.Join(needProbe(c.Probe), needBound("max", c.Max))
+}
+
+// Check judges what leaked since the baseline. A leaked goroutine cannot come back, so there is nothing to
+// test: over the bound is leaking. What the subject does not serve is not available, and never a pass.
+func (c *Leaked) Check(of leak.Evidence) leak.Finding {
+	e := evidence{of}
+	f := e.finding("leaked")
+	if err := c.Validate(); err != nil {
+		return undecided(f, err)
+	}
+	for i, shot := range wholeRounds(&e.Variant, e.Rounds) {
+		if sample := shot.Sample(c.Probe); sample != nil && sample.Unavailable != "" {
+			return undecided(f, fmt.Errorf("not available: %s: %s; Go 1.27 serves it, Go 1.26 with GOEXPERIMENT=goroutineleakprofile", roundName(i), sample.Unavailable))
+		}
+	}
+	f.Bound = float64(c.Max)
+	s, err := e.metricSeries(c.Probe, "")
+	if err == nil {
+		var stacks *census
+		if stacks, err = e.census(c.Probe); err == nil {
+			f.Stacks = stacks.growing(func(string) bool { return true })
+		}
+	}
+	return e.judge(f, s, err)
+}

@@ -1,0 +1,46 @@
+package profiles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+var leakedKind = leak.Kind[leak.Probe]{
+	Name: "leaked",
+	Doc: "Goroutines that the runtime itself has found to be leaked: blocked for ever on what nothing can reach any more. " +
+		"Go 1.27 serves the profile, Go 1.26 where the program was built with GOEXPERIMENT=goroutineleakprofile, as the rig builds its subjects for a scenario with this probe. " +
+		"It misses what a global variable, a timer or a socket still reaches. Each reading is a garbage collection.",
+	Metrics: []leak.Metric{{Name: "count", Unit: "goroutines", Doc: "goroutines that nothing can wake"}},
+	New:     func() leak.Probe { return &Leaked{} },
+}
+
+// Leaked reads the runtime's goroutine leak profile.
+type Leaked struct{}
+
+// Sample reads the profile. A subject that does not serve it has nothing to say, which is no error of the
+// measurement and no reading either.
+func (*Leaked) Sample(ctx context.Context, t leak.Target) (leak.Reading, error) {
+	sample := leak.Sample{Probe: leakedKind.Name, Values: map[string]float64{}}
+	raw, err := fetch(ctx, t, "/goroutineleak")
+	if errors.Is(err, errNotServed) {
+		sample.Unavailable = "the subject does not serve goroutineleak (404)"
+		return leak.Reading{Sample: sample}, nil
+	}
+	if err != nil {
+		return leak.Reading{}, err
+	}
+	p, err := parsePprof(raw)
+	if err != nil {
+		return leak.Reading{}, fmt.Errorf("%s/goroutineleak: %w", t.Pprof, err)
+	}
+	g, err := leakedGroups(p)
+	if err != nil {
+		return leak.Reading{}, fmt.Errorf("%s/goroutineleak: %w", t.Pprof, err)
+	}
+	sample.Values["count"] = float64(g.total)
+	sample.Groups = map[string][]leak.Group{SourceLeaked: g.list()}
+	return leak.Reading{Sample: sample, Stacks: g.stacks, Files: []leak.File{{Name: "goroutineleak.pb.gz", Data: raw}}}, nil
+}
