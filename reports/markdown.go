@@ -18,8 +18,9 @@ func markdown(b *bytes.Buffer, v view) error {
 		fmt.Fprintf(b, "\n%s\n", fence(failureText(f)))
 	}
 	markdownGrowth(b, v)
+	shown := map[string]bool{}
 	for _, x := range v.Variants {
-		markdownVariant(b, x, v.Sources)
+		markdownVariant(b, x, v.Sources, shown)
 	}
 	markdownReproduce(b, v)
 	return nil
@@ -55,8 +56,8 @@ func markdownGrowth(b *bytes.Buffer, v view) {
 }
 
 // markdownVariant says what a reader must see without opening the report: what leaks, and what did not
-// come out as it should.
-func markdownVariant(b *bytes.Buffer, x variant, sources leak.Sources) {
+// come out as it should; the source of a stack once.
+func markdownVariant(b *bytes.Buffer, x variant, sources leak.Sources, shown map[string]bool) {
 	if x.Verdict.Outcome != leak.Leaking && x.Verdict.Result == leak.Met {
 		return
 	}
@@ -70,7 +71,10 @@ func markdownVariant(b *bytes.Buffer, x variant, sources leak.Sources) {
 	}
 	if g, ok := x.top(probe); ok {
 		fmt.Fprintf(b, "\n%s\n", fence(markdownStack(g, unit)))
-		markdownSource(b, g.Stack, x.Record.Subject, sources)
+		if !shown[g.ID] {
+			markdownSource(b, g.Stack, x.Record.Subject, sources)
+		}
+		shown[g.ID] = true
 	}
 }
 
