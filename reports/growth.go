@@ -68,6 +68,33 @@ func (v view) rankedRows() []checkRow {
 	return rows
 }
 
+// Figure is what to show of a variant where there is room for one number: its fingerprint, else a check
+// that found a leak, one that could not tell, the check that comes first.
+func (v view) Figure(x variant) *checkCell {
+	var best *checkCell
+	most := -1
+	for _, row := range v.rankedRows() {
+		for _, c := range row.Cells {
+			if c.Variant != x.Name || c.Finding == nil {
+				continue
+			}
+			rank := 0
+			switch {
+			case c.Finding.Fingerprint:
+				rank = 3
+			case c.Finding.Outcome == leak.Leaking:
+				rank = 2
+			case c.Finding.Outcome == leak.Inconclusive:
+				rank = 1
+			}
+			if rank > most {
+				best, most = &c, rank
+			}
+		}
+	}
+	return best
+}
+
 func (r checkRow) rank() int {
 	switch {
 	case r.Fingerprint:

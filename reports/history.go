@@ -199,14 +199,11 @@ func (r historyRow) URL() string {
 
 func leadGrowth(v view, variants []string) []string {
 	var out []string
-	rows := v.rankedRows()
 	for _, name := range variants {
 		growth := "–"
-		for _, row := range slices.Backward(rows) {
-			for _, c := range row.Cells {
-				if c.Variant == name && c.Finding != nil {
-					growth = c.Growth()
-				}
+		for _, x := range v.Variants {
+			if c := v.Figure(x); x.Name == name && c != nil {
+				growth = rate(c.Finding.PerOperation, c.Finding.Unit)
 			}
 		}
 		out = append(out, growth)

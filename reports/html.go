@@ -61,7 +61,7 @@ type page struct {
 }
 
 func newPage(v view) page {
-	p := page{view: v, Look: verdictLook(v), Facts: facts(v), Links: links(v.Scenario.Metadata.Links), Checks: v.checkRows()}
+	p := page{view: v, Look: verdictLook(v), Facts: facts(v), Links: links(v.Scenario.Metadata.Links), Checks: v.rankedRows()}
 	p.WarningList, p.WarningsMore = head(v.Warnings(), htmlWarnings)
 	p.drawSeries()
 	for _, x := range v.Variants {
@@ -471,18 +471,6 @@ func (p page) VersionFacts() []fact {
 		machine += ", " + value(float64(m.MemoryBytes), "bytes")
 	}
 	return slices.DeleteFunc(append(list, fact{"Machine", machine}, fact{"Kernel", m.Kernel}), func(f fact) bool { return f.Value == "" })
-}
-
-// Figure is the number of the variant's card: the growth that the first check found.
-func (p page) Figure(x variant) *checkCell {
-	for _, row := range p.rankedRows() {
-		for _, c := range row.Cells {
-			if c.Variant == x.Name && c.Finding != nil {
-				return &c
-			}
-		}
-	}
-	return nil
 }
 
 // Outcome, Expect and the like are short for the template.

@@ -18,8 +18,9 @@ func markdown(b *bytes.Buffer, v view) error {
 		fmt.Fprintf(b, "\n%s\n", fence(failureText(f)))
 	}
 	markdownGrowth(b, v)
+	shown := map[string]bool{}
 	for _, x := range v.Variants {
-		markdownVariant(b, x, v.Sources)
+		markdownVariant(b, x, v.Sources, shown)
 	}
 	markdownReproduce(b, v)
 	return nil
@@ -55,8 +56,8 @@ func markdownGrowth(b *bytes.Buffer, v view) {
 }
 
 // markdownVariant says what a reader must see without opening the report: what leaks, and what did not
-// come out as it should.
-func markdownVariant(b *bytes.Buffer, x variant, sources leak.Sources) {
+// come out as it should; the source of a stack once.
+func markdownVariant(b *bytes.Buffer, x variant, sources leak.Sources, shown map[string]bool) {
 	if x.Verdict.Outcome != leak.Leaking && x.Verdict.Result == leak.Met {
 		return
 	}
@@ -72,8 +73,12 @@ func markdownVariant(b *bytes.Buffer, x variant, sources leak.Sources) {
 		stacks, unit = x.Heap(), stackUnit(true)
 	}
 	if len(stacks) > 0 {
-		fmt.Fprintf(b, "\n%s\n", fence(markdownStack(stacks[0], unit)))
-		markdownSource(b, stacks[0].Stack, x.binary(stacks[0].Probe), sources)
+		g := stacks[0]
+		fmt.Fprintf(b, "\n%s\n", fence(markdownStack(g, unit)))
+		if !shown[g.ID] {
+			markdownSource(b, g.Stack, x.binary(g.Probe), sources)
+		}
+		shown[g.ID] = true
 	}
 }
 

@@ -511,3 +511,21 @@ func TestTheilSen(t *testing.T) {
 		t.Errorf("got %v, %v", got, ok)
 	}
 }
+
+// Each card shows the number that its variant is about.
+func TestFigure(t *testing.T) {
+	in := fixture()
+	for i := range in.Verdict.Variants[5].Findings { // natural is now to be known by its heap
+		in.Verdict.Variants[5].Findings[i].Fingerprint = in.Verdict.Variants[5].Findings[i].Check == "heap-growth"
+	}
+	in.Verdict.Variants[1].Findings[0].Outcome = leak.Leaking
+	v := newView(in)
+	for i, want := range map[int]string{0: "receive", 1: "goroutines", 2: "heap-growth", 5: "heap-growth"} {
+		if got := v.Figure(v.Variants[i]).Finding.Check; got != want {
+			t.Errorf("%s: %s, want %s", v.Variants[i].Name, got, want)
+		}
+	}
+	if c := newView(Input{}).Figure(variant{Name: "none"}); c != nil {
+		t.Errorf("%+v", c)
+	}
+}

@@ -374,7 +374,7 @@ func reportInput(stacks int, name func(string) string) reports.Input {
 					s.Frames = append(s.Frames, leak.Frame{Func: "example.com/m/p." + name(fn), File: "example.com/m@v1.0.0/p/p.go", Line: 1 + i})
 				}
 				vr.Stacks[s.ID()] = s
-				grew := int64(round) * growth * int64(1+i%9)
+				grew := int64(round) * growth * int64(1+i%9+4000/(1+i)) // a few large, many small
 				groups = append(groups, leak.Group{Stack: s.ID(), Count: 5 + grew, Bytes: 4096 + 2048*grew})
 				if round == 8 && grew > 0 && len(grown) < 20 {
 					grown = append(grown, leak.StackGrowth{ID: s.ID(), Stack: s, From: 5, To: 5 + grew, PerOperation: 1, Fingerprint: i == 0})
