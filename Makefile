@@ -7,7 +7,7 @@ ARGS    ?=
 REPEATS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help build scenario node-image doctor selfcheck nightly test quick lint clean
+.PHONY: help build scenario node-image doctor selfcheck nightly bench test quick lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,8 +30,11 @@ test: ## all tests, those against real parts included (builds kube-apiserver at 
 selfcheck: build ## leaks of known size and look-alikes on this machine: REPEATS=1
 	bin/leakrig selfcheck --repeats $(REPEATS)
 
-nightly: ## the self-check, each variant 100 times (some four hours)
-	$(MAKE) selfcheck REPEATS=100
+nightly: build ## every scenario of the library, one after another, and their history
+	bin/leakrig run --all --cluster $(CLUSTER) $(ARGS)
+
+bench: ## what an exec costs the rig, beside a loop of kubectl exec on the same kind cluster
+	go test -tags 'e2e bench' -count=1 -v -timeout 30m -run KindExecCost ./internal/e2e
 
 quick: ## unit tests only: under a minute
 	go test ./...

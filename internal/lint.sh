@@ -11,6 +11,7 @@ if [ -n "$unformatted" ]; then
 fi
 go vet ./...
 go vet -tags e2e ./internal/... ./cluster/... ./load
+go vet -tags "e2e bench" ./internal/e2e
 for mod in subjects/*/*.mod; do
 	echo "vet $mod"
 	(cd "$(dirname "$mod")" && GOWORK=off CGO_ENABLED=0 go vet -modfile="$(basename "$mod")" .)

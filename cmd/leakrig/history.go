@@ -40,23 +40,27 @@ Run directories of older versions of leakrig are read too. What cannot be read i
 			if output == "" {
 				output = filepath.Join(dir, "index.html")
 			}
-			runs, err := readHistory(c, dir, filepath.Dir(output))
-			if err != nil {
-				return err
-			}
-			var b bytes.Buffer
-			if err := reports.History(&b, runs); err != nil {
-				return err
-			}
-			if err := leak.WriteFile(output, b.Bytes()); err != nil {
-				return err
-			}
-			fmt.Fprintf(c.OutOrStdout(), "%s  %d runs\n", output, len(runs))
-			return nil
+			return writeHistory(c, dir, output)
 		},
 	}
 	c.Flags().StringVarP(&output, "output", "o", "", "write to this `file` (default: index.html in RUNS_DIR)")
 	return c
+}
+
+func writeHistory(c *cobra.Command, dir, output string) error {
+	runs, err := readHistory(c, dir, filepath.Dir(output))
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := reports.History(&b, runs); err != nil {
+		return err
+	}
+	if err := leak.WriteFile(output, b.Bytes()); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.OutOrStdout(), "%s  %d runs\n", output, len(runs))
+	return nil
 }
 
 // readHistory reads every run directory below dir, for a page in the folder page.

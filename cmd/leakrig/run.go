@@ -49,23 +49,38 @@ type runFlags struct {
 
 func (a *app) runCommand() *cobra.Command {
 	f := runFlags{args: a.args}
+	all := false
 	c := &cobra.Command{
-		Use:   "run NAME|FILE",
-		Short: "Run a scenario, judge it, and write its report",
+		Use:   "run NAME|FILE...",
+		Short: "Run scenarios, judge them, and write their reports",
 		Long: `Run a scenario of the library (see leakrig list) or a scenario file: build the variants, boot the
 cluster, put the load on, read goroutines and heap around every round, judge, and write the report.
 
 Everything that was measured is in the run directory, which the last lines name. Results go to
-standard output, progress to standard error.`,
+standard output, progress to standard error. Of several scenarios each is run, whatever became of the ones
+before; the exit code is the worst.`,
 		Example: `  leakrig run watch-then-delete
   leakrig run watch-then-delete --variant leaky --variant fixed
   leakrig run ./my-service.yaml --rounds 12`,
-		Args: cobra.ExactArgs(1),
+		Args: func(c *cobra.Command, args []string) error {
+			if all {
+				return cobra.NoArgs(c, args)
+			}
+			return cobra.MinimumNArgs(1)(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			a.code, err = f.run(c, args[0])
+			if all {
+				args = scenarios.Names()
+			}
+			if len(args) == 1 {
+				a.code, err = f.run(c, args[0])
+				return err
+			}
+			a.code, err = f.runEach(c, args)
 			return err
 		},
 	}
+	c.Flags().BoolVar(&all, "all", false, "run every scenario of the library")
 	c.Flags().StringVar(&f.cluster, "cluster", "auto", "provider: auto, "+strings.Join(kinds().Providers, ", "))
 	c.Flags().StringSliceVar(&f.variants, "variant", nil, "run only this variant (may be given several times)")
 	c.Flags().IntVar(&f.rounds, "rounds", 0, "measured rounds, instead of the scenario's")
@@ -123,6 +138,48 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 		return once()
 	}
 	return repeat(c.OutOrStdout(), f.times, once)
+}
+
+// runEach runs scenarios one after another and ends with a line for each, and with their history.
+func (f *runFlags) runEach(c *cobra.Command, names []string) (int, error) {
+	var codes []int
+	var lines []string
+	flags := slices.DeleteFunc(slices.Clone(f.args), func(a string) bool { return a == "run" || a == "--all" || slices.Contains(names, a) })
+	for _, name := range names {
+		start := time.Now()
+		f.args = append([]string{"run", name}, flags...) // what makes this run alone
+		code, err := f.run(c, name)
+		if err != nil {
+			code = complain(err)
+		}
+		codes = append(codes, code)
+		lines = append(lines, fmt.Sprintf("  %-24s %-22s %s", name, meaning(code), time.Since(start).Round(time.Second)))
+		if code == leak.ExitInterrupted || c.Context().Err() != nil {
+			break
+		}
+	}
+	fmt.Fprintf(c.OutOrStdout(), "\n%s\n", strings.Join(lines, "\n"))
+	if _, err := os.Stat(f.runsDir); err != nil {
+		return leak.WorstExit(codes...), nil // nothing was run
+	}
+	return leak.WorstExit(codes...), writeHistory(c, f.runsDir, filepath.Join(f.runsDir, "index.html"))
+}
+
+// meaning is an exit code in words.
+func meaning(code int) string {
+	switch code {
+	case leak.ExitMet:
+		return leak.Met.String()
+	case leak.ExitNotMet:
+		return leak.NotMet.String()
+	case leak.ExitUnmeasured:
+		return leak.Unmeasured.String()
+	case leak.ExitInconclusive:
+		return leak.Undecided.String()
+	case leak.ExitInterrupted:
+		return "interrupted"
+	}
+	return "bad usage or scenario"
 }
 
 // repeat runs a scenario several times and tells how often it went as expected.

@@ -1,4 +1,4 @@
-//go:build e2e
+//go:build e2e && bench
 
 package e2e
 
@@ -22,7 +22,7 @@ import (
 // What an exec costs the rig, beside the loop of the incident on the same pod: at 100 execs at most 40 %
 // of its wall time and 8 % of its CPU, that of all kubectls included. Then how it grows up to 1000 execs.
 //
-//	go test -tags e2e -count=1 -v -run KindExecCost ./internal/e2e
+//	make bench
 func TestKindExecCost(t *testing.T) {
 	needsKind(t)
 	privateTmp(t)
