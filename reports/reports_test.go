@@ -148,6 +148,28 @@ func partial() map[string]Input {
 	return list
 }
 
+// Every report for people says what was re-enacted, and with which parameters the run was made.
+func TestReenacted(t *testing.T) {
+	in := fixture()
+	in.Record.Parameters = map[string]string{"nodes": "3000", "api": "deploy-apps"}
+	in.Record.Variants[0].Subject.Rewrite = &leak.Rewrite{
+		Module: "example.com/sim v0.1.3", Package: "example.com/sim/pkg", Func: "(*Simulator).Close", Doc: "Close ends\nnothing else.",
+	}
+	const want = "(*Simulator).Close of example.com/sim/pkg (example.com/sim v0.1.3) has another body than upstream's: Close ends nothing else."
+	space := regexp.MustCompile(`\s+`)
+	for format, said := range map[string]string{
+		"text": want, "html": strings.ReplaceAll(want, "'", "&#39;"), "json": `"func": "(*Simulator).Close"`,
+		"markdown": "Re-enacted: " + escape(want),
+	} {
+		if got := space.ReplaceAllString(render(t, format, in), " "); !strings.Contains(got, said) {
+			t.Errorf("%s does not say %s", format, said)
+		}
+	}
+	if got := render(t, "html", in); !strings.Contains(got, "api=deploy-apps nodes=3000") {
+		t.Error("the page does not name the parameters")
+	}
+}
+
 func TestPartial(t *testing.T) {
 	for name, in := range partial() {
 		for _, f := range Formats() {

@@ -488,6 +488,26 @@ func TestProblems(t *testing.T) {
 			`22:30: spec.variants[1].modfile: "mods/fixed.mod" is not the plain name of a .mod file | a file in the subject's folder, for example leaky.mod`,
 		},
 		{
+			"a rewrite that is no Go file",
+			"modfile: fixed.mod", "rewrite: ../old.go",
+			`22:30: spec.variants[1].rewrite: "../old.go" is not the plain name of a .go file | a file in the subject's folder, for example before-fix.go`,
+		},
+		{
+			"more pods than the fixtures have room for",
+			"  rounds: 5", "  rounds: 5\n  fixtures: {nodes: 2, pods: 221}",
+			"25:30: spec.fixtures.pods: 221 is not between 0 and 220 | a node has room for 110",
+		},
+		{
+			"too many nodes",
+			"  rounds: 5", "  rounds: 5\n  fixtures: {nodes: 10001}",
+			"25:21: spec.fixtures.nodes: 10001 is not between 0 and 10000",
+		},
+		{
+			"fixtures without a cluster",
+			"  cluster: {providers: [embedded], kubernetes: v1.33.0}", "  fixtures: {nodes: 2}",
+			"8:13: spec.fixtures: there is no cluster to fill | give spec.cluster, or leave the fixtures out",
+		},
+		{
 			"a modfile with another ending",
 			"modfile: fixed.mod", "modfile: go.sum",
 			`22:30: spec.variants[1].modfile: "go.sum" is not the plain name of a .mod file | a file in the subject's folder, for example leaky.mod`,
