@@ -49,7 +49,11 @@ func (e evidence) metricSeries(probe, metric string) (series, error) {
 	}
 	s := series{name: probe + "." + metric}
 	s.unit = e.Metrics[s.name].Unit
-	err := e.read(&s, func(shot *leak.Snapshot) (float64, error) {
+	allowed, err := e.withoutAllowed(probe, metric)
+	if err != nil {
+		return s, err
+	}
+	err = e.read(&s, func(shot *leak.Snapshot) (float64, error) {
 		sample := shot.Sample(probe)
 		if sample == nil {
 			return 0, fmt.Errorf("no sample of the probe %s", probe)
@@ -58,7 +62,7 @@ func (e evidence) metricSeries(probe, metric string) (series, error) {
 		if !ok {
 			return 0, fmt.Errorf("the sample has no %s", s.name)
 		}
-		return v, nil
+		return max(v-allowed(shot), min(v, 0)), nil // what is sampled may be more than what is
 	})
 	return s, err
 }

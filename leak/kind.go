@@ -111,6 +111,8 @@ type Evidence struct {
 	Rounds int
 	// Alpha is this check's share of the run's false-alarm budget.
 	Alpha float64
+	// Allow are the known leaks that do not count.
+	Allow []Allowance
 }
 
 // Reader is an optional extra of a check: which probe and metric it judges ("" is the default

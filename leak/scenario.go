@@ -40,6 +40,7 @@ type Spec struct {
 	Settle     SettleSpec        `yaml:"settle,omitempty" doc:"when a round counts as over"`
 	Probes     []Block[Probe]    `yaml:"probes,omitempty" doc:"what is read of the program at every snapshot; components have their own"`
 	Checks     []Block[Check]    `yaml:"checks" doc:"the bounds to hold"`
+	Allow      []Allowance       `yaml:"allow,omitempty" doc:"known leaks that do not count in variants that are expected clean, by stack"`
 }
 
 // Block is one entry of a list of kinds: which kind it is, the name that findings use, and the

@@ -104,6 +104,8 @@ type VariantVerdict struct {
 	// Reason is one sentence with the number that decided.
 	Reason   string    `json:"reason"`
 	Findings []Finding `json:"findings"`
+	// Allowed are known leaks that did not count.
+	Allowed []Allowed `json:"allowed,omitempty"`
 	// Growing are the goroutine stacks that grew most, largest first.
 	Growing []StackGrowth `json:"growing,omitempty"`
 	// HeapGrowing are the allocation sites that grew most by bytes, largest first.

@@ -29,6 +29,7 @@ func (v *validator) all() {
 	v.actions()
 	v.probes()
 	v.checks()
+	v.allow()
 	v.variants() // last, since they refer to checks
 }
 
@@ -458,6 +459,25 @@ func (v *validator) checks() {
 		}
 	}
 	uniqueNames(v.report, list, "check", checks)
+}
+
+// allow checks the known leaks.
+func (v *validator) allow() {
+	for i, a := range v.s.Spec.Allow {
+		path := item("spec.allow", i)
+		for _, f := range fieldErrors(a.Validate()) {
+			if at := path + "." + f.Field; !v.isReported(at) {
+				v.add(at, f.Hint, "%s", f.Problem)
+			}
+		}
+		if u, err := url.Parse(a.Link); err != nil || u.Scheme != "https" || u.Host == "" {
+			v.add(path+".link", "the issue that tracks it, as in https://github.com/kubernetes/kubernetes/issues/1", "%s is not an https URL", quote(a.Link))
+		}
+		stacked := []string{"goroutine", "heap", "leaked"}
+		if a.Probe != "" && !slices.Contains(stacked, leak.ProbeKind(a.Probe)) {
+			v.add(path+".probe", choice(a.Probe, "probes with stacks", stacked), "%s has no stacks", quote(a.Probe))
+		}
+	}
 }
 
 // reads checks that what a check judges is measured.

@@ -83,7 +83,9 @@ func (l *Launcher) Check(variants []leak.Variant) error {
 	return errors.Join(errs...)
 }
 
-func recipe(folder string, v leak.Variant) Recipe { return Recipe{Folder: folder, Modfile: v.Modfile, Rewrite: v.Rewrite} }
+func recipe(folder string, v leak.Variant) Recipe {
+	return Recipe{Folder: folder, Modfile: v.Modfile, Rewrite: v.Rewrite}
+}
 
 func (l *Launcher) lookup() (string, error) {
 	path, err := exec.LookPath(l.Spec.Command[0])
