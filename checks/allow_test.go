@@ -37,7 +37,7 @@ func TestAllow(t *testing.T) {
 	}
 	both := []leak.Allowance{known, onHeap}
 	another := func(r *leak.Record) {
-		for _, shot := range append(pointers(r.Variants[1].Snapshots), r.Variants[1].Idle) {
+		for _, shot := range append(pointersTo(r.Variants[1].Snapshots), r.Variants[1].Idle) {
 			for source := range shot.Samples[0].Groups {
 				shot.Samples[0].Groups[source][1].Count = int64(10 + 30*shot.Round)
 			}
@@ -84,7 +84,7 @@ func TestRatchet(t *testing.T) {
 		s := serving
 		s.Frames = append([]leak.Frame{{Func: "main.fresh"}}, s.Frames...)
 		r.Variants[1].Stacks[s.ID()] = s
-		shots := append(pointers(r.Variants[1].Snapshots), r.Variants[1].Idle)
+		shots := append(pointersTo(r.Variants[1].Snapshots), r.Variants[1].Idle)
 		for i, shot := range shots {
 			for source, groups := range shot.Samples[0].Groups {
 				shot.Samples[0].Groups[source] = append(groups, leak.Group{Stack: s.ID(), Count: int64(1 + 4*min(i, 7))})

@@ -21,7 +21,7 @@ func Judge(s *leak.Scenario, r *leak.Record) *leak.Verdict {
 		Schema: leak.VerdictSchema, Scenario: r.Scenario, FalseAlarmBudget: falseAlarmBudget,
 		Interrupted: r.Interrupted, Variants: []leak.VariantVerdict{},
 	}
-	j := judge{s, r, alpha(s, len(r.Plan.Variants))}
+	j := judge{s, r, alpha(s, len(r.Plan.Variants), len(r.Plan.Looks))}
 	var results []leak.Result
 	for _, name := range r.Plan.Variants {
 		vv := j.variant(name)

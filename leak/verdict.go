@@ -148,6 +148,11 @@ type Finding struct {
 	// Onset is the round after which the growth began, 0 where it went on from the baseline. PerOperation
 	// counts from there.
 	Onset int `json:"onset,omitempty"`
+	// Rhythm is what it grows by, "operation", "round" or "minute", where rounds of different sizes tell.
+	Rhythm string `json:"rhythm,omitempty"`
+	// Floor is the growth per operation that could not have been told from what comes and goes without load;
+	// control rounds tell it.
+	Floor float64 `json:"floor,omitempty"`
 	// Exactly is "2 per operation" or "1 in 10 operations" where a count grows so to the unit.
 	Exactly string `json:"exactly,omitempty"`
 	// Bound is the bound of the check, per operation or in all as BoundPerOperation says.

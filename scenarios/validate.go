@@ -381,6 +381,7 @@ const (
 	minQuiet  = 50 * time.Millisecond
 	maxQuiet  = time.Hour
 	MaxRounds = 1000
+	maxSizes  = 100
 	maxWarmup = 100
 )
 
@@ -388,6 +389,17 @@ func (v *validator) sequence() {
 	s := v.s.Spec
 	if s.Rounds < 1 || s.Rounds > MaxRounds {
 		v.add("spec.rounds", "", "%d is not between 1 and %d", s.Rounds, MaxRounds)
+	}
+	if v.has("spec.maxRounds") && (s.MaxRounds < s.Rounds || s.MaxRounds > MaxRounds) {
+		v.add("spec.maxRounds", "leave it out to add no rounds", "%d is not between rounds (%d) and %d", s.MaxRounds, s.Rounds, MaxRounds)
+	}
+	for i, size := range s.Sizes {
+		if size < 1 || size > maxSizes {
+			v.add(item("spec.sizes", i), "as in [1, 2, 1, 3]", "%d is not between 1 and %d", size, maxSizes)
+		}
+	}
+	if s.Control < 0 || s.Control > maxWarmup {
+		v.add("spec.control", "", "%d is not between 0 and %d", s.Control, maxWarmup)
 	}
 	if s.Warmup.Rounds < 0 || s.Warmup.Rounds > maxWarmup {
 		v.add("spec.warmup.rounds", "", "%d is not between 0 and %d", s.Warmup.Rounds, maxWarmup)
