@@ -29,7 +29,7 @@ func TestFalseAlarmRate(t *testing.T) {
 	significant, alarms := 0, 0
 	for range runs {
 		v := variantOf("v", 1, 1, 1, 1, 1, 1, 1)
-		for _, shot := range append([]*leak.Snapshot{v.Idle}, pointers(v.Snapshots)...) {
+		for _, shot := range append([]*leak.Snapshot{v.Idle}, pointersTo(v.Snapshots)...) {
 			for i := range shot.Samples {
 				for metric := range shot.Samples[i].Values {
 					shot.Samples[i].Values[metric] = 1000 + 100*rng.NormFloat64()
@@ -53,14 +53,6 @@ func TestFalseAlarmRate(t *testing.T) {
 		t.Errorf("%d trends and %d alarms in %d runs, allowed %d", significant, alarms, runs, most)
 	}
 	t.Logf("%d runs: %d significant trends, %d false alarms", runs, significant, alarms)
-}
-
-func pointers(shots []leak.Snapshot) []*leak.Snapshot {
-	var list []*leak.Snapshot
-	for i := range shots {
-		list = append(list, &shots[i])
-	}
-	return list
 }
 
 func TestFeasible(t *testing.T) {

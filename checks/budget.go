@@ -8,13 +8,14 @@ import (
 )
 
 // falseAlarmBudget is the probability that a run in which nothing grows is called leaking by chance. All
-// trend tests of the run share it equally.
+// trend tests of the run share it equally, and each its share over the looks: the rounds, fixed beforehand,
+// after which the run may end.
 const falseAlarmBudget = 1e-3
 
 // alpha is one test's share of the budget, over all planned variants. It counts what was planned and not
 // what was measured, so that a lost series makes no other one easier.
-func alpha(s *leak.Scenario, variants int) float64 {
-	return falseAlarmBudget / float64(max(trendTests(s)*variants, 1))
+func alpha(s *leak.Scenario, variants, looks int) float64 {
+	return falseAlarmBudget / float64(max(trendTests(s)*variants, 1)*max(looks, 1))
 }
 
 // trendTests counts the checks that draw on the budget.
@@ -35,7 +36,7 @@ func Feasible(s *leak.Scenario, variants int) error {
 	if tests == 0 {
 		return nil
 	}
-	share, rounds := alpha(s, variants), s.Spec.Rounds
+	share, rounds := alpha(s, variants, len(s.Spec.Looks())), s.Spec.MostRounds()
 	need := max(rounds, minRounds)
 	for perfect(need) > share && need < maxExact {
 		need++

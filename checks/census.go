@@ -49,7 +49,12 @@ func (e evidence) census(probe string) (*census, error) {
 	if len(all) > 0 {
 		c.end = all[len(all)-1]
 	}
-	c.chooseSource(all)
+	c.chooseSource(append(all, pointersTo(e.Variant.Control)...))
+	for i := range e.Variant.Control {
+		if err := c.count(&e.Variant.Control[i]); err != nil {
+			return nil, fmt.Errorf("control round %d: %w", i, err)
+		}
+	}
 	for i, shot := range all {
 		name := roundName(i)
 		if i == len(c.shots) {
@@ -60,6 +65,14 @@ func (e evidence) census(probe string) (*census, error) {
 		}
 	}
 	return c, nil
+}
+
+func pointersTo(shots []leak.Snapshot) []*leak.Snapshot {
+	var list []*leak.Snapshot
+	for i := range shots {
+		list = append(list, &shots[i])
+	}
+	return list
 }
 
 func (c *census) chooseSource(all []*leak.Snapshot) {

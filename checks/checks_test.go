@@ -314,7 +314,7 @@ func TestStackGrowth(t *testing.T) {
 // Goroutines that a leak made stay the same ones; those of a backlog that turns over do not.
 func TestSurvivors(t *testing.T) {
 	number := func(v *leak.VariantRecord, first func(round int, idle bool) uint64) {
-		for i, shot := range append([]*leak.Snapshot{v.Idle}, pointers(v.Snapshots)...) {
+		for i, shot := range append([]*leak.Snapshot{v.Idle}, pointersTo(v.Snapshots)...) {
 			for _, groups := range shot.Samples[0].Groups {
 				for j := range groups {
 					g := &groups[j]

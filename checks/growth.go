@@ -111,6 +111,7 @@ func judgeGrowth(f *leak.Finding, s series, alpha float64) {
 			f.PerOperation, f.Low, f.High = line.slope, line.low, line.high
 		}
 		f.Exactly = late.exactly()
+		f.Rhythm = late.rhythm()
 		f.Summary = leakingText(f, s)
 	case outcome == leak.Clean && all.slope > f.Bound:
 		// The growth that goes on is what decided, so it is the number that is shown.
@@ -166,6 +167,13 @@ func growthGates(f *leak.Finding, s, tail series, all, end fit, alpha float64) [
 		gates = append(gates, gate{
 			compare("left after idling", kept, "≥", minKept*gain, unit, "growth that is still there after the load has stopped for a while, against four fifths of it; leaking needs it"),
 			either, holds, fmt.Sprintf("only %s of %s were left after idling, so it drains; raise settle.quiet", leak.FormatDelta(kept, unit), leak.FormatDelta(gain, unit)),
+		})
+	}
+	if perOperation, perMinute, ok := s.background(); ok {
+		f.Floor = s.floor()
+		gates = append(gates, gate{
+			compare("beyond background", all.slope-perOperation, ">", bound, unit, "slope per operation without what the control rounds, which had no load, grew by in the same time; leaking needs it"),
+			either, holds, fmt.Sprintf("it grows without load, too: %s a minute, which makes %s per operation of it", leak.FormatRate(perMinute, unit), leak.FormatRate(perOperation, unit)),
 		})
 	}
 	if s.survived != nil {
@@ -228,6 +236,9 @@ func leakingText(f *leak.Finding, s series) string {
 	}
 	if f.Exactly != "" {
 		note = "; exactly " + f.Exactly + note
+	}
+	if f.Rhythm != "" && f.Rhythm != "operation" {
+		note = "; it grows by the " + f.Rhythm + ", not by the operation" + note
 	}
 	gain, n := s.net()
 	if f.Series == "" {

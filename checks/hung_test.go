@@ -106,7 +106,7 @@ func TestEnough(t *testing.T) {
 		{"clean, and hangs", leak.Variant{Expect: leak.ExpectClean}, deadlocked, true},
 		{"clean, and does not", leak.Variant{Expect: leak.ExpectClean}, execs([]int64{0, 0}, []int64{-1, -1}), false},
 	} {
-		if why := Enough(s, tt.variant, tt.record); (why != "") != tt.want {
+		if why := Enough(s, tt.variant, tt.record, testMetrics()); (why != "") != tt.want {
 			t.Errorf("%s: %q", tt.name, why)
 		}
 	}

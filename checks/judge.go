@@ -21,7 +21,7 @@ func Judge(s *leak.Scenario, r *leak.Record) *leak.Verdict {
 		Schema: leak.VerdictSchema, Scenario: r.Scenario, FalseAlarmBudget: falseAlarmBudget,
 		Interrupted: r.Interrupted, Variants: []leak.VariantVerdict{},
 	}
-	j := judge{s, r, alpha(s, len(r.Plan.Variants))}
+	j := judge{s, r, alpha(s, len(r.Plan.Variants), len(r.Plan.Looks))}
 	var results []leak.Result
 	for _, name := range r.Plan.Variants {
 		vv := j.variant(name)
@@ -59,6 +59,10 @@ func (j judge) variant(name string) leak.VariantVerdict {
 		planned = min(planned, len(measured.Snapshots)-1) // more were not needed
 	}
 	e := leak.Evidence{Variant: *measured, Rounds: planned, Metrics: j.record.Metrics, Alpha: j.alpha}
+	if variant.Expect == leak.ExpectClean {
+		e.Allow = allowances(j.scenario.Spec.Allow, j.record.Started)
+		vv.Allowed = j.report(measured)
+	}
 	for _, b := range j.scenario.Spec.Checks {
 		vv.Findings = append(vv.Findings, find(b, e, variant.Fingerprint))
 	}
@@ -207,7 +211,11 @@ func unmeasured(vv leak.VariantVerdict, reason string) leak.VariantVerdict {
 
 func expectClean(vv leak.VariantVerdict) leak.VariantVerdict {
 	if f := plainest(vv.Findings); f != nil {
-		return conclude(vv, leak.Leaking, leak.NotMet, fmt.Sprintf("expected clean, but %s leaks: %s", f.Check, f.Summary))
+		reason := fmt.Sprintf("expected clean, but %s leaks: %s", f.Check, f.Summary)
+		if why := expired(vv.Allowed); why != "" {
+			reason += "; " + why
+		}
+		return conclude(vv, leak.Leaking, leak.NotMet, reason)
 	}
 	if f := firstWith(vv.Findings, leak.Inconclusive); f != nil {
 		return conclude(vv, leak.Inconclusive, leak.Undecided, f.Check+": "+f.Summary)
@@ -215,7 +223,10 @@ func expectClean(vv leak.VariantVerdict) leak.VariantVerdict {
 	if len(vv.Findings) == 0 {
 		return conclude(vv, leak.Inconclusive, leak.Undecided, "the scenario has no checks")
 	}
-	return conclude(vv, leak.Clean, leak.Met, summaries(vv.Findings))
+	if why := expired(vv.Allowed); why != "" {
+		return conclude(vv, leak.Clean, leak.NotMet, "clean, but "+why)
+	}
+	return conclude(vv, leak.Clean, leak.Met, summaries(vv.Findings)+tolerated(vv.Allowed))
 }
 
 // expectLeaking asks for the fingerprint and nothing else: another leak is not the one to reproduce.

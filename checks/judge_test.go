@@ -306,15 +306,15 @@ func TestJudgePartial(t *testing.T) {
 func TestAlpha(t *testing.T) {
 	s := scenario() // growth and stack with maxPerOp test a trend, delta does not
 	for _, tt := range []struct {
-		variants int
-		want     float64
-	}{{1, 5e-4}, {2, 2.5e-4}, {0, 1e-3}} {
-		if got := alpha(s, tt.variants); got != tt.want {
-			t.Errorf("%d variants: %v, want %v", tt.variants, got, tt.want)
+		variants, looks int
+		want            float64
+	}{{1, 1, 5e-4}, {2, 1, 2.5e-4}, {0, 0, 1e-3}, {2, 5, 0.5e-4}} {
+		if got := alpha(s, tt.variants, tt.looks); got != tt.want {
+			t.Errorf("%d variants, %d looks: %v, want %v", tt.variants, tt.looks, got, tt.want)
 		}
 	}
 	s.Spec.Checks[2].Value = &Stack{Probe: "goroutine", Match: "x", Max: quantity(1)}
-	if got := alpha(s, 1); got != 1e-3 {
+	if got := alpha(s, 1, 1); got != 1e-3 {
 		t.Errorf("a stack with max draws on the budget: %v", got)
 	}
 	// What is spent is printed: the trend gate's bound.

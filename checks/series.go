@@ -24,6 +24,10 @@ type series struct {
 	name, unit string
 	points     []leak.Point
 	idle       *leak.Point
+	// seconds are when the points were taken, since the first.
+	seconds []float64
+	// control are the points around the rounds without load.
+	control struct{ seconds, values []float64 }
 	// survived counts the goroutines that appeared in a round and are still there; nil where it is not
 	// known who they are.
 	survived *float64
@@ -49,7 +53,11 @@ func (e evidence) metricSeries(probe, metric string) (series, error) {
 	}
 	s := series{name: probe + "." + metric}
 	s.unit = e.Metrics[s.name].Unit
-	err := e.read(&s, func(shot *leak.Snapshot) (float64, error) {
+	allowed, err := e.withoutAllowed(probe, metric)
+	if err != nil {
+		return s, err
+	}
+	err = e.read(&s, func(shot *leak.Snapshot) (float64, error) {
 		sample := shot.Sample(probe)
 		if sample == nil {
 			return 0, fmt.Errorf("no sample of the probe %s", probe)
@@ -58,7 +66,7 @@ func (e evidence) metricSeries(probe, metric string) (series, error) {
 		if !ok {
 			return 0, fmt.Errorf("the sample has no %s", s.name)
 		}
-		return v, nil
+		return max(v-allowed(shot), min(v, 0)), nil // what is sampled may be more than what is
 	})
 	return s, err
 }
@@ -91,6 +99,16 @@ func (e evidence) read(s *series, value func(*leak.Snapshot) (float64, error)) e
 			return fmt.Errorf("%s: the operations went back to %d", roundName(i), p.Operations)
 		}
 		s.points = append(s.points, p)
+		s.seconds = append(s.seconds, shots[i].Time.Sub(shots[0].Time).Seconds())
+	}
+	for i := range e.Variant.Control {
+		shot := &e.Variant.Control[i]
+		p, err := point(shot, value)
+		if err != nil {
+			return fmt.Errorf("control round %d: %w", i, err)
+		}
+		s.control.values = append(s.control.values, p.Value)
+		s.control.seconds = append(s.control.seconds, shot.Time.Sub(e.Variant.Control[0].Time).Seconds())
 	}
 	if idle := e.Variant.Idle; idle != nil {
 		p, err := point(idle, value)
@@ -151,7 +169,8 @@ func (s series) loaded() int {
 
 // tail is the last n points.
 func (s series) tail(n int) series {
-	s.points = s.points[max(len(s.points)-n, 0):]
+	from := max(len(s.points)-n, 0)
+	s.points, s.seconds = s.points[from:], s.seconds[min(from, len(s.seconds)):]
 	return s
 }
 
@@ -184,6 +203,35 @@ func (s series) trend() float64 {
 	}
 	return mannKendall(y)
 }
+
+// background is what the series would have grown by per operation without any load, as the control rounds
+// tell, and per minute; it is false where there were none, or no operations.
+func (s series) background() (perOperation, perMinute float64, ok bool) {
+	line, ok := theilSen(s.control.seconds, s.control.values)
+	_, operations := s.net()
+	if !ok || operations <= 0 {
+		return 0, 0, false
+	}
+	return line.slope * s.seconds[len(s.seconds)-1] / operations, 60 * line.slope, true
+}
+
+// floor is the growth per operation that could not be told from what comes and goes without load: the
+// largest change over a control round, against the operations of an average round.
+func (s series) floor() float64 {
+	largest := 0.0
+	for i := 1; i < len(s.control.values); i++ {
+		largest = max(largest, math.Abs(s.control.values[i]-s.control.values[i-1]))
+	}
+	_, operations := s.net()
+	if operations <= 0 {
+		return 0
+	}
+	return largest * float64(len(s.points)-1) / operations
+}
+
+// rhythm is what the series grows by: "operation", "round", "minute", or "" where they cannot be told
+// apart.
+func (s series) rhythm() string { return rhythm(s.values(), s.operations(), s.seconds) }
 
 // onset is the round after which the series began to grow.
 func (s series) onset() int { return onset(s.operations(), s.values()) }

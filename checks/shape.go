@@ -106,3 +106,56 @@ func lull(x, y []float64) (since, gap float64) {
 	}
 	return x[len(x)-1] - x[last], gap
 }
+
+// rhythm tells by what y grows from round to round: by the operation, by the round whatever its size, or by
+// the minute. It is the one whose multiples leave no more than half of what each of the others leaves; ""
+// where rounds are so alike that none stands out.
+func rhythm(y, operations, seconds []float64) string {
+	names := []string{"operation", "round", "minute"}
+	left := make([]float64, len(names))
+	for i := range names {
+		steps := make([]float64, 0, len(y))
+		weights := make([]float64, 0, len(y))
+		for k := 1; k < len(y); k++ {
+			weight := 1.0
+			switch names[i] {
+			case "operation":
+				weight = operations[k] - operations[k-1]
+			case "minute":
+				weight = seconds[k] - seconds[k-1]
+			}
+			if weight <= 0 {
+				return ""
+			}
+			steps, weights = append(steps, y[k]-y[k-1]), append(weights, weight)
+		}
+		left[i] = multiples(steps, weights)
+	}
+	for i, name := range names {
+		best := len(y) > 4
+		for k := range names {
+			best = best && (k == i || left[i] < left[k]/2)
+		}
+		if best {
+			return name
+		}
+	}
+	return ""
+}
+
+// multiples is what the best multiple of the weights leaves of the steps, in absolute terms.
+func multiples(steps, weights []float64) float64 {
+	rates := make([]float64, len(steps))
+	for i := range steps {
+		rates[i] = steps[i] / weights[i]
+	}
+	slices.Sort(rates)
+	rate, sum := 0.0, 0.0
+	if len(rates) > 0 {
+		rate = rates[len(rates)/2]
+	}
+	for i := range steps {
+		sum += math.Abs(steps[i] - rate*weights[i])
+	}
+	return sum
+}

@@ -117,6 +117,46 @@ func TestLull(t *testing.T) {
 	}
 }
 
+// What grows by the operation, the round or the minute is told apart, with noise, where the rounds are of
+// different sizes and lengths; where they are not, nothing is claimed.
+func TestRhythm(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 11))
+	sizes := []float64{20, 40, 20, 60, 20, 40, 20, 60}
+	lengths := []float64{9, 4, 7, 5, 8, 3, 6, 9}
+	for _, tt := range []struct {
+		name  string
+		step  func(i int) float64
+		alike bool
+		want  string
+	}{
+		{"operation", func(i int) float64 { return sizes[i] }, false, "operation"},
+		{"round", func(int) float64 { return 30 }, false, "round"},
+		{"minute", func(i int) float64 { return 6 * lengths[i] }, false, "minute"},
+		{"rounds that are alike", func(int) float64 { return 30 }, true, ""},
+		{"neither", func(int) float64 { return 60 * rng.Float64() }, false, ""},
+	} {
+		for range 100 {
+			y, ops, seconds := []float64{0}, []float64{0}, []float64{0}
+			for i := range sizes {
+				size, length := sizes[i], lengths[i]
+				if tt.alike {
+					size, length = 20, 5
+				}
+				y = append(y, y[i]+tt.step(i)+rng.NormFloat64())
+				ops, seconds = append(ops, ops[i]+size), append(seconds, seconds[i]+length)
+			}
+			if got := rhythm(y, ops, seconds); got != tt.want {
+				t.Fatalf("%s: %q: %.0f", tt.name, got, y)
+			}
+		}
+	}
+	for name, y := range map[string][]float64{"nothing": nil, "too few": {0, 20, 60}} {
+		if got := rhythm(y, []float64{0, 20, 60}, []float64{0, 1, 2}); got != "" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 // Whatever the values, the three are finite and do not depend on scale or height.
 func TestShapesAreInvariant(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))

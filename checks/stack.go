@@ -69,7 +69,7 @@ func (c *Stack) Check(of leak.Evidence) leak.Finding {
 	if err != nil {
 		return undecided(f, err)
 	}
-	m := c.matcher(census)
+	m := c.matcher(census, e.allowed(c.Probe))
 	s := series{unit: census.unit}
 	err = e.read(&s, m.sum)
 	s.survived = m.survived()
@@ -137,11 +137,13 @@ type matcher struct {
 	stateless bool
 }
 
-func (c *Stack) matcher(census *census) matcher {
+func (c *Stack) matcher(census *census, allowed func(leak.Stack) bool) matcher {
 	p := c.compile()
 	m := matcher{census: census, stacks: map[string]match{}, stateless: c.State != "" && !census.states[c.State]}
 	for id, s := range census.stacks {
-		m.stacks[id] = p.classify(s)
+		if allowed == nil || !allowed(s) {
+			m.stacks[id] = p.classify(s)
+		}
 	}
 	return m
 }

@@ -73,3 +73,45 @@ func madeUp(part string) bool {
 	}
 	return false
 }
+
+// Below are the stable names of the frames that a stack shares with other programs: from the innermost one
+// out to where package main begins, or all of them where they begin there.
+func (s Stack) Below() []string {
+	var names, shared []string
+	for _, f := range s.Frames {
+		name := f.stable()
+		if name == "" {
+			continue
+		}
+		names = append(names, name)
+		if len(shared) == len(names)-1 && f.Package() != "main" {
+			shared = names
+		}
+	}
+	if len(shared) == 0 {
+		return names
+	}
+	return shared
+}
+
+// StandsOn tells whether the stack's innermost frames are those, in a state that does not contradict.
+func (s Stack) StandsOn(below []string, state string) bool {
+	if state != "" && s.State != "" && s.State != state {
+		return false
+	}
+	i := 0
+	for _, f := range s.Frames {
+		if i == len(below) {
+			break
+		}
+		name := f.stable()
+		if name == "" {
+			continue
+		}
+		if name != below[i] {
+			return false
+		}
+		i++
+	}
+	return i == len(below) && i > 0
+}

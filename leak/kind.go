@@ -32,6 +32,18 @@ type Metric struct {
 	Default bool `json:"default,omitempty"`
 }
 
+// MetricsByName makes of a probe's metrics, the default first, those of a record: by "probe.metric".
+func MetricsByName(byProbe map[string][]Metric) map[string]Metric {
+	all := map[string]Metric{}
+	for probe, metrics := range byProbe {
+		for i, m := range metrics {
+			m.Default = i == 0
+			all[probe+"."+m.Name] = m
+		}
+	}
+	return all
+}
+
 // Kinds is everything that a scenario may name. Package main lists it; nothing registers itself.
 type Kinds struct {
 	Actions   []Kind[Action]
@@ -111,6 +123,8 @@ type Evidence struct {
 	Rounds int
 	// Alpha is this check's share of the run's false-alarm budget.
 	Alpha float64
+	// Allow are the known leaks that do not count.
+	Allow []Allowance
 }
 
 // Reader is an optional extra of a check: which probe and metric it judges ("" is the default

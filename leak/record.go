@@ -38,6 +38,8 @@ type Plan struct {
 	Variants []string `json:"variants"`
 	Warmup   int      `json:"warmup"`
 	Rounds   int      `json:"rounds"`
+	// Looks are the rounds after which a variant could end, if all was decided; Rounds is the last of them.
+	Looks []int `json:"looks,omitempty"`
 }
 
 // Machine is where the rig ran.
@@ -81,6 +83,8 @@ type VariantRecord struct {
 	Cluster *ClusterInfo `json:"cluster,omitempty"`
 	// Warmup holds the tallies of the rounds before the baseline.
 	Warmup []Tally `json:"warmup,omitempty"`
+	// Control are snapshots around rounds without load, before the baseline.
+	Control []Snapshot `json:"control,omitempty"`
 	// Snapshots are in order; the first is the baseline, after no measured load.
 	Snapshots []Snapshot `json:"snapshots"`
 	// Stopped says why rounds that were planned were not needed, "" where all were run.

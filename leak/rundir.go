@@ -121,6 +121,21 @@ func (d RunDir) ReadSources() (Sources, error) {
 	return s, nil
 }
 
+// ReadVerdictFile reads a verdict.json that lies anywhere, or that of a run directory.
+func ReadVerdictFile(path string) (*Verdict, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return RunDir(path).ReadVerdict()
+	}
+	var v Verdict
+	if err := RunDir(filepath.Dir(path)).readJSON(filepath.Base(path), &v); err != nil {
+		return nil, err
+	}
+	if v.Schema < 1 || v.Schema > VerdictSchema {
+		return nil, WithHint(fmt.Errorf("read %s: not a verdict of a version that this build reads", path), "it is the verdict.json of a run directory")
+	}
+	return &v, nil
+}
+
 func (d RunDir) readJSON(name string, v any) error {
 	f, err := os.Open(d.Path(name))
 	if err != nil {

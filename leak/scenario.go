@@ -35,11 +35,15 @@ type Spec struct {
 	Variants   []Variant         `yaml:"variants" doc:"the same program, built or started differently; each has its expectation"`
 	Warmup     Warmup            `yaml:"warmup,omitempty" doc:"rounds that are run and thrown away before the baseline"`
 	Rounds     int               `yaml:"rounds,omitempty" doc:"measured rounds after the baseline (default 7)"`
+	MaxRounds  int               `yaml:"maxRounds,omitempty" doc:"where some check is undecided after the rounds, as many are added again, up to so many in all (default: none are added)"`
+	Sizes      []int             `yaml:"sizes,omitempty" doc:"how often the actions are performed in each round, in turn (default [1]); different sizes tell growth per operation from growth per round or per minute"`
+	Control    int               `yaml:"control,omitempty" doc:"rounds without load before the baseline, so that what grows by itself is not blamed on the load (default 0)"`
 	Round      []Block[Action]   `yaml:"round" doc:"the actions of one round, in order"`
 	Operation  string            `yaml:"operation,omitempty" doc:"which action's operations growth is counted per; needed where a round has several actions"`
 	Settle     SettleSpec        `yaml:"settle,omitempty" doc:"when a round counts as over"`
 	Probes     []Block[Probe]    `yaml:"probes,omitempty" doc:"what is read of the program at every snapshot; components have their own"`
 	Checks     []Block[Check]    `yaml:"checks" doc:"the bounds to hold"`
+	Allow      []Allowance       `yaml:"allow,omitempty" doc:"known leaks that do not count in variants that are expected clean, by stack"`
 }
 
 // Block is one entry of a list of kinds: which kind it is, the name that findings use, and the

@@ -104,6 +104,8 @@ type VariantVerdict struct {
 	// Reason is one sentence with the number that decided.
 	Reason   string    `json:"reason"`
 	Findings []Finding `json:"findings"`
+	// Allowed are known leaks that did not count.
+	Allowed []Allowed `json:"allowed,omitempty"`
 	// Growing are the goroutine stacks that grew most, largest first.
 	Growing []StackGrowth `json:"growing,omitempty"`
 	// HeapGrowing are the allocation sites that grew most by bytes, largest first.
@@ -146,6 +148,11 @@ type Finding struct {
 	// Onset is the round after which the growth began, 0 where it went on from the baseline. PerOperation
 	// counts from there.
 	Onset int `json:"onset,omitempty"`
+	// Rhythm is what it grows by, "operation", "round" or "minute", where rounds of different sizes tell.
+	Rhythm string `json:"rhythm,omitempty"`
+	// Floor is the growth per operation that could not have been told from what comes and goes without load;
+	// control rounds tell it.
+	Floor float64 `json:"floor,omitempty"`
 	// Exactly is "2 per operation" or "1 in 10 operations" where a count grows so to the unit.
 	Exactly string `json:"exactly,omitempty"`
 	// Bound is the bound of the check, per operation or in all as BoundPerOperation says.

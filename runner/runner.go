@@ -57,18 +57,12 @@ type Config struct {
 func Run(ctx context.Context, c Config) (*leak.Record, error) {
 	r := &run{Config: c, record: &leak.Record{
 		Schema: leak.RecordSchema, Scenario: c.Scenario.Metadata.Name, Leakrig: c.Version, Args: c.Args,
-		Started: time.Now().UTC().Truncate(time.Millisecond), Machine: machine(), Metrics: map[string]leak.Metric{},
+		Started: time.Now().UTC().Truncate(time.Millisecond), Machine: machine(), Metrics: leak.MetricsByName(c.Metrics),
 		Parameters: c.Scenario.Spec.Parameters,
-		Plan:       leak.Plan{Warmup: c.Scenario.Spec.Warmup.Rounds, Rounds: c.Scenario.Spec.Rounds},
+		Plan:       leak.Plan{Warmup: c.Scenario.Spec.Warmup.Rounds, Rounds: c.Scenario.Spec.MostRounds(), Looks: c.Scenario.Spec.Looks()},
 	}}
 	for _, v := range c.Variants {
 		r.record.Plan.Variants = append(r.record.Plan.Variants, v.Name)
-	}
-	for probe, metrics := range c.Metrics {
-		for i, m := range metrics {
-			m.Default = i == 0
-			r.record.Metrics[probe+"."+m.Name] = m
-		}
 	}
 	if err := r.save(); err != nil {
 		return r.record, err

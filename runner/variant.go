@@ -111,8 +111,9 @@ func (m *measurement) stage() string {
 }
 
 func (m *measurement) rounds(ctx context.Context) error {
-	spec := m.Scenario.Spec
+	spec, most, took := m.Scenario.Spec, m.Scenario.Spec.MostRounds(), time.Duration(0)
 	for i := range spec.Warmup.Rounds {
+		start := time.Now()
 		m.Progress.Status("%s: warm-up %d/%d", m.name, i+1, spec.Warmup.Rounds)
 		actions := spec.Warmup.Round
 		if len(actions) == 0 {
@@ -123,14 +124,18 @@ func (m *measurement) rounds(ctx context.Context) error {
 			return fmt.Errorf("warm-up: %w", err)
 		}
 		m.record.Warmup = append(m.record.Warmup, tallies...)
+		took = time.Since(start)
+	}
+	if err := m.control(ctx, took); err != nil {
+		return fmt.Errorf("control: %w", err)
 	}
 	m.counted = 0
 	if err := m.keep(ctx, 0, nil); err != nil {
 		return fmt.Errorf("baseline: %w", err)
 	}
-	for i := 1; i <= spec.Rounds; i++ {
-		m.Progress.Status("%s: round %d/%d", m.name, i, spec.Rounds)
-		tallies, err := m.load(ctx, spec.Round)
+	for i := 1; i <= most; i++ {
+		m.Progress.Status("%s: round %d/%d", m.name, i, most)
+		tallies, err := m.loadSized(ctx, i)
 		if err == nil {
 			err = m.keep(ctx, i, tallies)
 		}
@@ -142,7 +147,7 @@ func (m *measurement) rounds(ctx context.Context) error {
 		}
 		if why := m.enough(i); why != "" {
 			m.record.Stopped = why
-			m.Progress.Log("%s: stopped after round %d of %d: %s", m.name, i, spec.Rounds, why)
+			m.Progress.Log("%s: stopped after round %d of %d: %s", m.name, i, most, why)
 			break
 		}
 	}
@@ -197,7 +202,7 @@ func (m *measurement) idle(ctx context.Context) error {
 	if err := sleep(ctx, wait); err != nil {
 		return fmt.Errorf("idle: %w", err)
 	}
-	snapshot, err := m.snapshot(ctx, m.Scenario.Spec.Rounds, path.Join(m.name, "idle"))
+	snapshot, err := m.snapshot(ctx, m.record.Final().Round, path.Join(m.name, "idle"))
 	if err != nil {
 		return fmt.Errorf("idle: %w", err)
 	}
@@ -246,7 +251,7 @@ func (m *measurement) target(p leak.ProbeOf) leak.Target {
 
 // enough says why no more rounds are needed, "" where they are.
 func (m *measurement) enough(round int) string {
-	if m.Enough == nil || round == m.Scenario.Spec.Rounds {
+	if m.Enough == nil || round == m.Scenario.Spec.MostRounds() {
 		return ""
 	}
 	return m.Enough(m.variant, *m.record)
@@ -314,7 +319,7 @@ func (m *measurement) intern(sample leak.Sample, known ...map[string]leak.Stack)
 func (m *measurement) line(s *leak.Snapshot) string {
 	text := fmt.Sprintf("%s: baseline", m.name)
 	if s.Round > 0 {
-		text = fmt.Sprintf("%s: round %d/%d", m.name, s.Round, m.Scenario.Spec.Rounds)
+		text = fmt.Sprintf("%s: round %d/%d", m.name, s.Round, m.Scenario.Spec.MostRounds())
 		for _, t := range s.Load {
 			text += fmt.Sprintf("  %s %d/%d ok in %.2fs", t.Action, t.Succeeded, t.Attempted, t.Seconds)
 			if len(t.Errors) > 0 {

@@ -29,6 +29,7 @@ func (v *validator) all() {
 	v.actions()
 	v.probes()
 	v.checks()
+	v.allow()
 	v.variants() // last, since they refer to checks
 }
 
@@ -380,6 +381,7 @@ const (
 	minQuiet  = 50 * time.Millisecond
 	maxQuiet  = time.Hour
 	MaxRounds = 1000
+	maxSizes  = 100
 	maxWarmup = 100
 )
 
@@ -387,6 +389,17 @@ func (v *validator) sequence() {
 	s := v.s.Spec
 	if s.Rounds < 1 || s.Rounds > MaxRounds {
 		v.add("spec.rounds", "", "%d is not between 1 and %d", s.Rounds, MaxRounds)
+	}
+	if v.has("spec.maxRounds") && (s.MaxRounds < s.Rounds || s.MaxRounds > MaxRounds) {
+		v.add("spec.maxRounds", "leave it out to add no rounds", "%d is not between rounds (%d) and %d", s.MaxRounds, s.Rounds, MaxRounds)
+	}
+	for i, size := range s.Sizes {
+		if size < 1 || size > maxSizes {
+			v.add(item("spec.sizes", i), "as in [1, 2, 1, 3]", "%d is not between 1 and %d", size, maxSizes)
+		}
+	}
+	if s.Control < 0 || s.Control > maxWarmup {
+		v.add("spec.control", "", "%d is not between 0 and %d", s.Control, maxWarmup)
 	}
 	if s.Warmup.Rounds < 0 || s.Warmup.Rounds > maxWarmup {
 		v.add("spec.warmup.rounds", "", "%d is not between 0 and %d", s.Warmup.Rounds, maxWarmup)
@@ -458,6 +471,25 @@ func (v *validator) checks() {
 		}
 	}
 	uniqueNames(v.report, list, "check", checks)
+}
+
+// allow checks the known leaks.
+func (v *validator) allow() {
+	for i, a := range v.s.Spec.Allow {
+		path := item("spec.allow", i)
+		for _, f := range fieldErrors(a.Validate()) {
+			if at := path + "." + f.Field; !v.isReported(at) {
+				v.add(at, f.Hint, "%s", f.Problem)
+			}
+		}
+		if u, err := url.Parse(a.Link); err != nil || u.Scheme != "https" || u.Host == "" {
+			v.add(path+".link", "the issue that tracks it, as in https://github.com/kubernetes/kubernetes/issues/1", "%s is not an https URL", quote(a.Link))
+		}
+		stacked := []string{"goroutine", "heap", "leaked"}
+		if a.Probe != "" && !slices.Contains(stacked, leak.ProbeKind(a.Probe)) {
+			v.add(path+".probe", choice(a.Probe, "probes with stacks", stacked), "%s has no stacks", quote(a.Probe))
+		}
+	}
 }
 
 // reads checks that what a check judges is measured.

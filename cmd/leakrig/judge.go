@@ -17,15 +17,19 @@ import (
 )
 
 func (a *app) judgeCommand() *cobra.Command {
-	var scenario, format string
+	var scenario, ratchet, format string
 	c := &cobra.Command{
 		Use:   "judge RUN_DIR",
 		Short: "Decide again from the record of a run",
 		Long: `Decide again from the record of a run, with the checks that it was run with or with those of another
 scenario file. No cluster, network or subject is needed. Verdict and reports in the run directory are
-written anew; with --scenario they stay as they are, and the verdict is only printed.`,
+written anew; with --scenario they stay as they are, and the verdict is only printed.
+
+With --ratchet a variant that is expected clean, and leaks, is held against a stored verdict: it fails
+only on what is new or worse than there, so that an old leak does not hide a new one.`,
 		Example: `  leakrig judge runs/watch-then-delete/20261120T140000Z
-  leakrig judge runs/watch-then-delete/20261120T140000Z --scenario stricter.yaml`,
+  leakrig judge runs/watch-then-delete/20261120T140000Z --scenario stricter.yaml
+  leakrig judge runs/my-service/20261120T140000Z --ratchet known.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := findFormat(format)
@@ -37,11 +41,18 @@ written anew; with --scenario they stay as they are, and the verdict is only pri
 			if err != nil {
 				return err
 			}
-			a.code, err = conclude(c.OutOrStdout(), dir, s, record, f, conclusion{write: scenario == ""})
+			to := conclusion{write: scenario == "" && ratchet == ""}
+			if ratchet != "" {
+				if to.stored, err = leak.ReadVerdictFile(ratchet); err != nil {
+					return err
+				}
+			}
+			a.code, err = conclude(c.OutOrStdout(), dir, s, record, f, to)
 			return err
 		},
 	}
 	c.Flags().StringVar(&scenario, "scenario", "", "judge with the checks of this scenario `file`")
+	c.Flags().StringVar(&ratchet, "ratchet", "", "fail only on what is new or worse than in this verdict.json, a `file` or run directory")
 	formatFlag(c, &format)
 	return c
 }
@@ -142,11 +153,16 @@ type conclusion struct {
 	write bool
 	// fresh is set for the run itself: an interruption belongs to it, not to a later look at its record.
 	fresh bool
+	// stored is a verdict that the new one must not be worse than, nil where there is none.
+	stored *leak.Verdict
 }
 
 // conclude judges, prints a report, and decides the exit code.
 func conclude(w io.Writer, dir leak.RunDir, s *leak.Scenario, record *leak.Record, f reports.Format, c conclusion) (int, error) {
 	verdict := checks.Judge(s, record)
+	if c.stored != nil {
+		verdict = checks.Ratchet(c.stored, verdict)
+	}
 	in := reports.Input{Scenario: s, Record: record, Verdict: verdict, RunDir: string(dir)}
 	var written error
 	in.Sources, written = sources(dir, in, c.write)

@@ -68,7 +68,7 @@ Exit codes:   0 as expected · 1 not as expected · 2 bad usage or scenario · 3
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
-	root.AddCommand(a.runCommand(), a.judgeCommand(), a.reportCommand(), historyCommand(), a.observeCommand(), a.diffCommand(),
+	root.AddCommand(a.runCommand(), a.judgeCommand(), a.reportCommand(), historyCommand(), a.observeCommand(), a.diffCommand(), a.matchCommand(),
 		a.selfCheckCommand(), listCommand(), validateCommand(), kindsCommand(), nodeImageCommand(), doctorCommand(), cleanCommand(), versionCommand())
 	for _, c := range root.Commands() {
 		check := c.Args

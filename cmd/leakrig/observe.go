@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"text/template"
 	"time"
@@ -31,10 +32,13 @@ type observation struct {
 	Argv                       []string
 }
 
+// reference is what a scenario would take for a parameter; there, two dollars stand for one.
+var reference = regexp.MustCompile(`(\$+)(\([^()\s]*\))`)
+
 // observed is the scenario; every value is written as JSON, which YAML reads.
 var observed = template.Must(template.New("observe").Funcs(template.FuncMap{"json": func(v any) (string, error) {
 	b, err := json.Marshal(v)
-	return string(b), err
+	return reference.ReplaceAllString(string(b), "$1$1$2"), err
 }}).Parse(`apiVersion: leakrig.dev/v1
 kind: Scenario
 metadata:

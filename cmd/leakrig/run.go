@@ -244,6 +244,7 @@ func (f *runFlags) apply(s *leak.Scenario) ([]leak.Variant, error) {
 	}
 	if f.rounds > 0 {
 		s.Spec.Rounds = f.rounds
+		s.Spec.MaxRounds = max(s.Spec.MaxRounds, f.rounds)
 	}
 	if len(f.variants) == 0 {
 		return s.Spec.Variants, checks.Feasible(s, len(s.Spec.Variants))
@@ -409,7 +410,9 @@ func (f *runFlags) measure(ctx context.Context, s *leak.Scenario, variants []lea
 	config := runner.Config{
 		Scenario: s, Variants: variants, Dir: dir, Launcher: launcher, Metrics: metrics(s), Progress: progress,
 		Version: version(), Args: f.args, CheckEvery: checkEvery, OwnClusters: s.Spec.OwnClusters(),
-		Enough: func(v leak.Variant, record leak.VariantRecord) string { return checks.Enough(s, v, record) },
+		Enough: func(v leak.Variant, record leak.VariantRecord) string {
+			return checks.Enough(s, v, record, leak.MetricsByName(metrics(s)))
+		},
 	}
 	logs := dir.Path("cluster")
 	if provider.New != nil {

@@ -1,0 +1,104 @@
+package checks
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// Growth that is more than worse times what was stored, and outside of its interval, is worse. So is a
+// stack that was not stored and makes up more than a tenth of the growth.
+const (
+	worse     = 1.1
+	freshPart = 0.1
+)
+
+// Ratchet holds a verdict against one that was stored: a variant that is not as expected, but no worse than
+// it was, is let through, and what is new or worse is named. So an old leak does not hide a new one, and the
+// bounds need not be raised for it. Everything else stays as it was judged. Neither argument is changed.
+func Ratchet(stored, now *leak.Verdict) *leak.Verdict {
+	v := *now
+	v.Variants = slices.Clone(now.Variants)
+	var results []leak.Result
+	for i := range v.Variants {
+		vv := &v.Variants[i]
+		if vv.Result == leak.NotMet && vv.Expect == leak.ExpectClean && vv.Outcome == leak.Leaking {
+			ratchet(vv, variantOfVerdict(stored, vv.Variant))
+		}
+		results = append(results, vv.Result)
+	}
+	v.Result = leak.Worst(results...)
+	if now.Result == leak.Unmeasured {
+		v.Result = leak.Unmeasured
+	}
+	v.Sentence = sentence(&v, &leak.Record{Interrupted: now.Interrupted})
+	return &v
+}
+
+func variantOfVerdict(v *leak.Verdict, name string) *leak.VariantVerdict {
+	i := slices.IndexFunc(v.Variants, func(vv leak.VariantVerdict) bool { return vv.Variant == name })
+	if i < 0 {
+		return nil
+	}
+	return &v.Variants[i]
+}
+
+func ratchet(vv, stored *leak.VariantVerdict) {
+	var fresh, known []string
+	for _, f := range vv.Findings {
+		if f.Outcome != leak.Leaking {
+			continue
+		}
+		if why := newOrWorse(&f, stored); why != "" {
+			fresh = append(fresh, f.Check+" "+why)
+		} else {
+			known = append(known, f.Check)
+		}
+	}
+	if len(fresh) > 0 {
+		vv.Reason = strings.Join(fresh, "; ")
+		return
+	}
+	vv.Result = leak.Met
+	vv.Reason = "leaks no more than in the stored verdict: " + strings.Join(known, ", ")
+}
+
+// newOrWorse says in which way a leaking finding is, "" where it is no worse than it was.
+func newOrWorse(f *leak.Finding, stored *leak.VariantVerdict) string {
+	var old *leak.Finding
+	if stored != nil {
+		if i := slices.IndexFunc(stored.Findings, func(o leak.Finding) bool { return o.Check == f.Check && o.Outcome == leak.Leaking }); i >= 0 {
+			old = &stored.Findings[i]
+		}
+	}
+	if old == nil || old.BoundPerOperation != f.BoundPerOperation {
+		return "is new: " + f.Summary
+	}
+	now, before, limit := f.PerOperation, old.PerOperation, max(worse*old.PerOperation, old.High)
+	low := f.Low
+	if !f.BoundPerOperation {
+		first, last := ends(f.Points)
+		oldFirst, oldLast := ends(old.Points)
+		now, before = last-first, oldLast-oldFirst
+		low, limit = now, worse*before
+	}
+	if now > worse*before && low > limit {
+		return fmt.Sprintf("is worse than %s: %s", headline(old), f.Summary)
+	}
+	keys := map[string]bool{}
+	for _, s := range old.Stacks {
+		keys[s.Stack.Key()] = true
+	}
+	grew := int64(0)
+	for _, s := range f.Stacks {
+		grew += max(s.To-s.From, 0)
+	}
+	for _, s := range f.Stacks {
+		if gain := s.To - s.From; !keys[s.Stack.Key()] && float64(gain) > freshPart*float64(grew) {
+			return fmt.Sprintf("has a new stack: %s %s", leak.FormatDelta(float64(gain), f.Unit), s.Stack)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,69 @@
+package leak
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Allowance is a leak that is known and may stay for a while.
+type Allowance struct {
+	Probe  string `yaml:"probe,omitempty" doc:"the probe whose stacks are meant: goroutine (default), heap or leaked"`
+	Match  string `yaml:"match" doc:"Go regular expression; it must match the full name or the file:line of one frame, or the name of the creator"`
+	State  string `yaml:"state,omitempty" doc:"wait state, as a goroutine dump prints it (chan send)"`
+	Reason string `yaml:"reason" doc:"why it may stay"`
+	Link   string `yaml:"link" doc:"the issue that tracks it, https only"`
+	Until  Date   `yaml:"until" doc:"the last day on which it may, as in 2027-01-31; a run after that is not as expected"`
+}
+
+// Validate tells every problem that can be told without the rest of the scenario.
+func (a Allowance) Validate() error {
+	var errs []error
+	if _, err := regexp.Compile(a.Match); err != nil || a.Match == "" {
+		errs = append(errs, &FieldError{Field: "match", Problem: fmt.Sprintf("%.60q is not a regular expression that matches something", a.Match), Hint: "part of a function's name will do"})
+	}
+	if strings.TrimSpace(a.Reason) == "" {
+		errs = append(errs, &FieldError{Field: "reason", Problem: "is missing", Hint: "who reads it in a year has forgotten"})
+	}
+	if a.Until.IsZero() {
+		errs = append(errs, &FieldError{Field: "until", Problem: "is missing", Hint: "as in 2027-01-31: what may stay for ever is no leak"})
+	}
+	return errors.Join(errs...)
+}
+
+// Date is a day, in UTC.
+type Date struct{ time.Time }
+
+// Expired tells whether the day is over at t.
+func (d Date) Expired(t time.Time) bool { return !t.UTC().Before(d.AddDate(0, 0, 1)) }
+
+func (d Date) String() string { return d.Format(time.DateOnly) }
+
+// MarshalText writes "2027-01-31".
+func (d Date) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads it.
+func (d *Date) UnmarshalText(b []byte) error {
+	t, err := time.ParseInLocation(time.DateOnly, string(b), time.UTC)
+	if err != nil {
+		return WithHint(fmt.Errorf("%.40q is not a day", b), "as in 2027-01-31")
+	}
+	d.Time = t
+	return nil
+}
+
+// Allowed is what an allowance covered in one variant.
+type Allowed struct {
+	Match  string `json:"match"`
+	Reason string `json:"reason"`
+	Link   string `json:"link"`
+	Until  Date   `json:"until"`
+	// From and To are what stood on its stacks at the baseline and after the last round, in Unit.
+	From float64 `json:"from"`
+	To   float64 `json:"to"`
+	Unit string  `json:"unit"`
+	// Expired is set where the day was over when the run started: nothing is allowed any more then.
+	Expired bool `json:"expired,omitempty"`
+}

@@ -1,0 +1,47 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// control measures rounds without load, each as long as a round of the warm-up was: what grows in them is
+// not for the load to answer. The first snapshot is where they start.
+func (m *measurement) control(ctx context.Context, took time.Duration) error {
+	rounds := m.Scenario.Spec.Control
+	if rounds == 0 {
+		return nil
+	}
+	for i := range rounds + 1 {
+		m.Progress.Status("%s: control %d/%d, without load", m.name, i, rounds)
+		if i > 0 {
+			if err := sleep(ctx, took); err != nil {
+				return err
+			}
+		}
+		snapshot, err := m.snapshot(ctx, i, path.Join(m.name, fmt.Sprintf("control-%d", i)))
+		if err != nil {
+			return err
+		}
+		m.record.Control = append(m.record.Control, snapshot)
+	}
+	m.Progress.Log("%s: %d control rounds without load", m.name, rounds)
+	return nil
+}
+
+// loadSized performs the actions of a round as often as the round is large.
+func (m *measurement) loadSized(ctx context.Context, round int) ([]leak.Tally, error) {
+	var all []leak.Tally
+	for range m.Scenario.Spec.Size(round) {
+		tallies, err := m.load(ctx, m.Scenario.Spec.Round)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, tallies...)
+	}
+	return all, nil
+}
