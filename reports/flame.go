@@ -217,24 +217,23 @@ type flame struct {
 type flameFrame struct {
 	X, W  string
 	Y     int
-	Tone  flameTone
+	Fill  string
 	Label string
 	// Tip is all that is known of the frame, its name on the first line.
 	Tip         string
 	Fingerprint bool
 }
 
-// flameTone colours a box: by the sign of its change, the stronger the larger its share of all change.
-type flameTone struct{ Class, Fill string }
-
+// A box is coloured by the sign of its change, the stronger the larger its share of all change. The style
+// sheet knows these colours by their names, and has others for the dark.
 var (
-	flameGrew    = []flameTone{{"g1", "#fbe3df"}, {"g2", "#f7c4bc"}, {"g3", "#f09c90"}, {"g4", "#e8796b"}}
-	flameShrank  = []flameTone{{"s1", "#e1ebf8"}, {"s2", "#bfd6f2"}, {"s3", "#93b9e8"}, {"s4", "#6d9fdd"}}
-	flameNeutral = flameTone{"n", "#e4e5e3"}
+	flameGrew    = []string{"#fbe3df", "#f7c4bc", "#f09c90", "#e8796b"}
+	flameShrank  = []string{"#e1ebf8", "#bfd6f2", "#93b9e8", "#6d9fdd"}
+	flameNeutral = "#e4e5e3"
 )
 
-// tone is grey where what grew and what shrank below the frame come out even.
-func (n *flameNode) tone(whole int64) flameTone {
+// fill is grey where what grew and what shrank below the frame come out even.
+func (n *flameNode) fill(whole int64) string {
 	if float64(abs(n.Total)) <= 0.05*float64(n.width) {
 		return flameNeutral
 	}
@@ -246,8 +245,8 @@ func (n *flameNode) tone(whole int64) flameTone {
 	return ramp[min(int(share*float64(len(ramp))), len(ramp)-1)]
 }
 
-// keyTone is a colour of the legend: 1 to 4 grew, −1 to −4 shrank, 0 is grey.
-func keyTone(strength int) flameTone {
+// keyFill is a colour of the legend: 1 to 4 grew, −1 to −4 shrank, 0 is grey.
+func keyFill(strength int) string {
 	switch {
 	case strength > 0:
 		return flameGrew[strength-1]
@@ -273,14 +272,14 @@ func newFlame(title, unit string, list []stackChange, fingerprint map[string]boo
 }
 
 func (f *flame) draw(n *flameNode, whole int64, left, depth int64) {
-	f.frame(left, n.width, whole, depth, flameFrame{Tone: n.tone(whole), Label: n.label(), Tip: n.tip(f.Unit), Fingerprint: n.Fingerprint})
+	f.frame(left, n.width, whole, depth, flameFrame{Fill: n.fill(whole), Label: n.label(), Tip: n.tip(f.Unit), Fingerprint: n.Fingerprint})
 	for _, c := range n.children {
 		f.draw(c, whole, left, depth+1)
 		left += c.width
 	}
 	if float64(n.lost) >= flameLeast*float64(whole) {
 		label := "… " + count(n.dropped, "narrower frame")
-		f.frame(left, n.lost, whole, depth+1, flameFrame{Tone: flameNeutral, Label: label,
+		f.frame(left, n.lost, whole, depth+1, flameFrame{Fill: flameNeutral, Label: label,
 			Tip: label + " with their callees, not drawn\ntotal " + exactDelta(n.droppedNet, f.Unit)})
 	}
 }
@@ -437,8 +436,13 @@ func newFlameSet(s flameSubject, of string, most int) flameSet {
 			continue
 		}
 		fm := flameMetric{Name: m.Name, Unit: m.Unit, Total: leak.FormatDelta(float64(total(list)), m.Unit)}
-		for _, v := range flameViews {
+		changed := slices.DeleteFunc(slices.Clone(list), func(c stackChange) bool { return c.delta() == 0 })
+		for i, v := range flameViews {
 			kept := slices.DeleteFunc(slices.Clone(list), func(c stackChange) bool { return !v.Keep(c) })
+			if i > 0 && len(kept) > 0 && len(kept) == len(changed) {
+				fm.Views = append(fm.Views, flameView{v.Name, flame{Summary: "Every stack that changed is one: the picture is that of all changes."}})
+				continue
+			}
 			title := fmt.Sprintf("%s of %s, %s", m.Name, of, strings.ToLower(v.Name))
 			fm.Views = append(fm.Views, flameView{v.Name, newFlame(title, m.Unit, kept, s.Fingerprint, most*v.Part/10)})
 		}

@@ -21,13 +21,28 @@ func calls(names string) leak.Stack {
 
 func changed(names string, from, to int64) stackChange { return stackChange{calls(names), from, to} }
 
+// tones are short for the colours.
+var tones = map[string]string{
+	flameGrew[0]: "g1", flameGrew[1]: "g2", flameGrew[2]: "g3", flameGrew[3]: "g4",
+	flameShrank[0]: "s1", flameShrank[1]: "s2", flameShrank[2]: "s3", flameShrank[3]: "s4", flameNeutral: "n",
+}
+
+// The style sheet has another colour for each in the dark.
+func TestFlameColoursInTheDark(t *testing.T) {
+	for fill := range tones {
+		if !strings.Contains(styleSheet, `[fill="`+fill+`"] { fill: #`) {
+			t.Errorf("none for %s", fill)
+		}
+	}
+}
+
 // boxes are the frames of a graph as "depth name total own x+width".
 func boxes(f flame) []string {
 	var out []string
 	for _, b := range f.Frames {
 		name, rest, _ := strings.Cut(b.Tip, "\n")
 		name = strings.TrimPrefix(name, "example.com/p.")
-		out = append(out, fmt.Sprintf("%d %s | %s | %s+%s %s", b.Y/flameRow, name, strings.ReplaceAll(rest, "\n", ", "), b.X, b.W, b.Tone.Class))
+		out = append(out, fmt.Sprintf("%d %s | %s | %s+%s %s", b.Y/flameRow, name, strings.ReplaceAll(rest, "\n", ", "), b.X, b.W, tones[b.Fill]))
 	}
 	return out
 }

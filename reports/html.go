@@ -21,6 +21,7 @@ const (
 	htmlWarnings = 100
 	htmlModules  = 500
 	htmlErrors   = 10
+	htmlSource   = 20
 )
 
 //go:embed report.html.tmpl
@@ -28,7 +29,7 @@ var pageSource string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"rate": rate, "value": value, "seconds": seconds, "comparison": comparison, "bound": bound,
-	"count": count, "more": and, "modules": newModuleTable, "expected": expected, "join": strings.Join, "tone": keyTone,
+	"count": count, "more": and, "modules": newModuleTable, "expected": expected, "join": strings.Join, "keyFill": keyFill,
 }).Funcs(assets).Parse(pageSource))
 
 // html is one page that opens anywhere: no request, and nothing that matters needs the script or, in a

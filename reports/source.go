@@ -69,7 +69,8 @@ func excerpts(s leak.Stack, info leak.SubjectInfo, sources leak.Sources) []excer
 			x.What = "allocates in"
 		}
 		x.What += " " + f.Short()
-		for k, text := range outdent(e.Lines) {
+		lines, _ := head(e.Lines, htmlSource)
+		for k, text := range outdent(lines) {
 			x.Lines = append(x.Lines, sourceLine{e.First + k, text, e.First+k == f.Line})
 		}
 		list = append(list, x)
