@@ -171,6 +171,26 @@ func TestReportWithScript(t *testing.T) {
 	met("chromium")
 }
 
+// A viewer whose policy drops the style sheet as well still shows everything, all tabs below one another.
+func TestReportWithoutStyle(t *testing.T) {
+	file := writeReport(t, reportInput(60, nil), "html")
+	page, err := os.ReadFile(file)
+	check(t, err)
+	strict := bytes.Replace(page, []byte("style-src "), []byte("style-src 'none'; ignored-src "), 1)
+	check(t, os.WriteFile(file, bytes.Replace(strict, []byte("script-src "), []byte("script-src 'none'; ignored-too "), 1), 0o644))
+	p := openPage(t, file, true)
+	if styled := evaluate[string](t, p.ctx, `getComputedStyle(document.querySelector('.tabs > .panel:last-of-type')).display`); styled != "block" {
+		t.Fatalf("the style sheet is there: %s", styled)
+	}
+	for what, least := range map[string]int{"svg.chart path": 10, ".flame > svg > rect": 20, ".sentence": 1} {
+		script := fmt.Sprintf(`[...document.querySelectorAll(%q)].filter(e => { const b = e.getBoundingClientRect(); return b.width + b.height > 0; }).length`, what)
+		if n := evaluate[int](t, p.ctx, script); n < least {
+			t.Errorf("%d of %s in sight", n, what)
+		}
+	}
+	met("chromium")
+}
+
 // What a profile, a scenario or a log says stays text, wherever it stands.
 func TestReportStaysText(t *testing.T) {
 	const hostile = `<script>alert(1)</script>"onload="alert(1)'><img src=x onerror=alert(1)></title></svg><svg onload=alert(1)></script><script>alert(1)</script>`
@@ -190,6 +210,9 @@ func TestReportStaysText(t *testing.T) {
 			if !evaluate[bool](t, p.ctx, fmt.Sprintf(`document.documentElement.textContent.includes(%q)`, hostile+text)) {
 				t.Errorf("%s: %s is not there as it was", format, text)
 			}
+		}
+		if format == "html" {
+			readable(t, p) // names so long do not widen the page
 		}
 		p.quiet(t)
 	}
