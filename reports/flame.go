@@ -37,6 +37,8 @@ type flameSubject struct {
 	First, Last *leak.Snapshot
 	// Fingerprint holds the functions in which the fingerprint stands.
 	Fingerprint map[string]bool
+	// Lead is the probe that saw the leak, "" where none did.
+	Lead string
 }
 
 // flameMetrics are the graphs of a subject. Goroutines are those of the profile, not of the text dump:
@@ -402,9 +404,11 @@ type flameSet struct {
 // flameMetric is one metric's graph in its views, and its numbers as a table.
 type flameMetric struct {
 	Name, Unit, Total string
-	Views             []flameView
-	Functions         []functionRow
-	More              int
+	// Lead marks the metric that a reader should see first.
+	Lead      bool
+	Views     []flameView
+	Functions []functionRow
+	More      int
 }
 
 // flameView is the graph of some of the stacks.
@@ -451,8 +455,14 @@ func newFlameSet(s flameSubject, of string, most int) flameSet {
 			fm.Functions = append(fm.Functions, functionRow{f.Func, leak.FormatDelta(float64(f.Own), m.Unit), leak.FormatDelta(float64(f.Total), m.Unit)})
 		}
 		fm.More = more
+		if m.Probe == s.Lead && !slices.ContainsFunc(set.Metrics, func(o flameMetric) bool { return o.Lead }) {
+			fm.Lead = true
+		}
 		set.Metrics = append(set.Metrics, fm)
 		totals = append(totals, strings.ToLower(m.Name)+" "+fm.Total)
+	}
+	if len(set.Metrics) > 0 && !slices.ContainsFunc(set.Metrics, func(m flameMetric) bool { return m.Lead }) {
+		set.Metrics[0].Lead = true
 	}
 	set.Total = strings.Join(totals, " · ")
 	return set
@@ -467,7 +477,7 @@ func total(list []stackChange) (sum int64) {
 
 // flameSubject is the variant's program.
 func (x variant) flameSubject() flameSubject {
-	s := flameSubject{Stacks: x.Record.Stacks, Fingerprint: map[string]bool{}}
+	s := flameSubject{Stacks: x.Record.Stacks, Fingerprint: map[string]bool{}, Lead: x.leadProbe()}
 	if n := len(x.Record.Snapshots); n > 1 {
 		s.First, s.Last = &x.Record.Snapshots[0], &x.Record.Snapshots[n-1]
 	}
@@ -477,6 +487,27 @@ func (x variant) flameSubject() flameSubject {
 		}
 	}
 	return s
+}
+
+// leadProbe is the probe of the check that found the leak, the fingerprint's before others.
+func (x variant) leadProbe() string {
+	lead := ""
+	for _, f := range x.Verdict.Findings {
+		if f.Outcome != leak.Leaking || lead != "" && !f.Fingerprint {
+			continue
+		}
+		lead, _, _ = strings.Cut(f.Series, ".")
+		if lead == "" { // stacks: of goroutines, or of the heap
+			lead = map[string]string{"goroutines": "goroutine"}[f.Unit]
+			if lead == "" {
+				lead = "heap"
+			}
+		}
+		if f.Fingerprint {
+			break
+		}
+	}
+	return lead
 }
 
 // outsideStandard is the innermost frame outside the standard library, or the innermost of all.

@@ -98,6 +98,31 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
+// What leaked is what a reader sees first.
+func TestFlameLead(t *testing.T) {
+	in := fixture()
+	for i := range in.Verdict.Variants[0].Findings {
+		f := &in.Verdict.Variants[0].Findings[i]
+		f.Fingerprint = f.Check == "heap-growth"
+	}
+	v := newView(in)
+	for i, want := range []string{"Heap bytes", "Goroutines"} { // leaky by its heap, fixed by nothing
+		for _, m := range newFlameSet(v.Variants[i].flameSubject(), "", 100).Metrics {
+			if m.Lead != (m.Name == want) {
+				t.Errorf("%s: %s leads: %t", v.Variants[i].Name, m.Name, m.Lead)
+			}
+		}
+	}
+	out := render(t, "svg", in)
+	if heap, goroutines := strings.Index(out, ">Heap bytes<"), strings.Index(out, ">Goroutines<"); heap < 0 || heap > goroutines {
+		t.Errorf("heap at %d, goroutines at %d", heap, goroutines)
+	}
+	in.Verdict.Variants[0].Findings[0].Fingerprint, in.Verdict.Variants[0].Findings[1].Fingerprint = true, false
+	if lead := newView(in).Variants[0].leadProbe(); lead != "goroutine" {
+		t.Errorf("got %s", lead)
+	}
+}
+
 // However much is left out, every box is as wide as what stands below it, nothing sticks out, and no
 // change is lost: boxes and what is said to be not drawn add up.
 func TestFlamePrunes(t *testing.T) {

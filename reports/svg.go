@@ -31,7 +31,11 @@ func svg(b *bytes.Buffer, v view) error {
 	if x, ok := v.lead(); ok {
 		f.Title += ", " + x.Name
 		f.Subtitle = fmt.Sprintf("%s · after %s · red grew, blue shrank, ◆ fingerprint", x.Outcome(), count(x.Operations(), "operation"))
-		for _, m := range newFlameSet(x.flameSubject(), x.Name, svgFrames/len(flameMetrics)).Metrics {
+		metrics := newFlameSet(x.flameSubject(), x.Name, svgFrames/len(flameMetrics)).Metrics
+		if len(metrics) > 1 && metrics[1].Lead {
+			metrics[0], metrics[1] = metrics[1], metrics[0] // a leak of the heap: its bytes first
+		}
+		for _, m := range metrics {
 			whole := m.Views[0]
 			if m.Unit == "objects" || len(whole.Frames) == 0 {
 				continue // the objects stand where the bytes stand
