@@ -40,6 +40,11 @@ func inBrowser(t *testing.T, dir leak.RunDir) {
 	if text := evaluate[string](t, plain.ctx, `document.querySelector('.sentence').innerText`); !strings.Contains(text, "StreamWatcher") {
 		t.Errorf("sentence %q", text)
 	}
+	// The line that blocks was read from the module cache, and links to where it can be read upstream.
+	line := evaluate[string](t, plain.ctx, `document.querySelector('.culprit code').innerText + ' ' + document.querySelector('.culprit a').href`)
+	if line != "sw.result <- Event{ https://github.com/kubernetes/apimachinery/blob/v0.18.8/pkg/watch/streamwatcher.go#L127" {
+		t.Errorf("the card of leaky names %s", line)
+	}
 	// The marked frames, goroutines and heap, say what go tool pprof says of that function.
 	for id, index := range map[string]string{"flame1-0": "goroutine", "flame1-1": "inuse_space"} {
 		said := evaluate[string](t, plain.ctx, fmt.Sprintf(`document.querySelector('.panel:has(> .views > #%s-0) .flame .fp title').textContent`, id))
