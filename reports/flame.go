@@ -37,6 +37,8 @@ type flameSubject struct {
 	First, Last *leak.Snapshot
 	// Fingerprint holds the functions in which the fingerprint stands.
 	Fingerprint map[string]bool
+	// Lead is the probe that saw the leak, "" where none did.
+	Lead string
 }
 
 // flameSource is what a graph is drawn from.
@@ -245,24 +247,23 @@ type flame struct {
 type flameFrame struct {
 	X, W  string
 	Y     int
-	Tone  flameTone
+	Fill  string
 	Label string
 	// Tip is all that is known of the frame, its name on the first line.
 	Tip         string
 	Fingerprint bool
 }
 
-// flameTone colours a box: by the sign of its change, the stronger the larger its share of all change.
-type flameTone struct{ Class, Fill string }
-
+// A box is coloured by the sign of its change, the stronger the larger its share of all change. The style
+// sheet knows these colours by their names, and has others for the dark.
 var (
-	flameGrew    = []flameTone{{"g1", "#fbe3df"}, {"g2", "#f7c4bc"}, {"g3", "#f09c90"}, {"g4", "#e8796b"}}
-	flameShrank  = []flameTone{{"s1", "#e1ebf8"}, {"s2", "#bfd6f2"}, {"s3", "#93b9e8"}, {"s4", "#6d9fdd"}}
-	flameNeutral = flameTone{"n", "#e4e5e3"}
+	flameGrew    = []string{"#fbe3df", "#f7c4bc", "#f09c90", "#e8796b"}
+	flameShrank  = []string{"#e1ebf8", "#bfd6f2", "#93b9e8", "#6d9fdd"}
+	flameNeutral = "#e4e5e3"
 )
 
-// tone is grey where what grew and what shrank below the frame come out even.
-func (n *flameNode) tone(whole int64) flameTone {
+// fill is grey where what grew and what shrank below the frame come out even.
+func (n *flameNode) fill(whole int64) string {
 	if float64(abs(n.Total)) <= 0.05*float64(n.width) {
 		return flameNeutral
 	}
@@ -274,8 +275,8 @@ func (n *flameNode) tone(whole int64) flameTone {
 	return ramp[min(int(share*float64(len(ramp))), len(ramp)-1)]
 }
 
-// keyTone is a colour of the legend: 1 to 4 grew, −1 to −4 shrank, 0 is grey.
-func keyTone(strength int) flameTone {
+// keyFill is a colour of the legend: 1 to 4 grew, −1 to −4 shrank, 0 is grey.
+func keyFill(strength int) string {
 	switch {
 	case strength > 0:
 		return flameGrew[strength-1]
@@ -301,14 +302,14 @@ func newFlame(title, unit string, list []stackChange, fingerprint map[string]boo
 }
 
 func (f *flame) draw(n *flameNode, whole int64, left, depth int64) {
-	f.frame(left, n.width, whole, depth, flameFrame{Tone: n.tone(whole), Label: n.label(), Tip: n.tip(f.Unit), Fingerprint: n.Fingerprint})
+	f.frame(left, n.width, whole, depth, flameFrame{Fill: n.fill(whole), Label: n.label(), Tip: n.tip(f.Unit), Fingerprint: n.Fingerprint})
 	for _, c := range n.children {
 		f.draw(c, whole, left, depth+1)
 		left += c.width
 	}
 	if float64(n.lost) >= flameLeast*float64(whole) {
 		label := "… " + count(n.dropped, "narrower frame")
-		f.frame(left, n.lost, whole, depth+1, flameFrame{Tone: flameNeutral, Label: label,
+		f.frame(left, n.lost, whole, depth+1, flameFrame{Fill: flameNeutral, Label: label,
 			Tip: label + " with their callees, not drawn\ntotal " + exactDelta(n.droppedNet, f.Unit)})
 	}
 }
@@ -431,9 +432,11 @@ type flameSet struct {
 // flameMetric is one metric's graph in its views, and its numbers as a table.
 type flameMetric struct {
 	Name, Unit, Total string
-	Views             []flameView
-	Functions         []functionRow
-	More              int
+	// Lead marks the metric that a reader should see first.
+	Lead      bool
+	Views     []flameView
+	Functions []functionRow
+	More      int
 }
 
 // flameView is the graph of some of the stacks.
@@ -466,8 +469,13 @@ func newFlameSet(s flameSubject, of string, most int) flameSet {
 			continue
 		}
 		fm := flameMetric{Name: m.Name, Unit: m.Unit, Total: leak.FormatDelta(float64(total(list)), m.Unit)}
-		for _, v := range flameViews {
+		changed := slices.DeleteFunc(slices.Clone(list), func(c stackChange) bool { return c.delta() == 0 })
+		for i, v := range flameViews {
 			kept := slices.DeleteFunc(slices.Clone(list), func(c stackChange) bool { return !v.Keep(c) })
+			if i > 0 && len(kept) > 0 && len(kept) == len(changed) {
+				fm.Views = append(fm.Views, flameView{v.Name, flame{Summary: "Every stack that changed is one: the picture is that of all changes."}})
+				continue
+			}
 			title := fmt.Sprintf("%s of %s, %s", m.Name, of, strings.ToLower(v.Name))
 			fm.Views = append(fm.Views, flameView{v.Name, newFlame(title, m.Unit, kept, s.Fingerprint, most/len(sources)*v.Part/10)})
 		}
@@ -476,8 +484,14 @@ func newFlameSet(s flameSubject, of string, most int) flameSet {
 			fm.Functions = append(fm.Functions, functionRow{f.Func, leak.FormatDelta(float64(f.Own), m.Unit), leak.FormatDelta(float64(f.Total), m.Unit)})
 		}
 		fm.More = more
+		if m.Probe == s.Lead && !slices.ContainsFunc(set.Metrics, func(o flameMetric) bool { return o.Lead }) {
+			fm.Lead = true
+		}
 		set.Metrics = append(set.Metrics, fm)
 		totals = append(totals, strings.ToLower(m.Name)+" "+fm.Total)
+	}
+	if len(set.Metrics) > 0 && !slices.ContainsFunc(set.Metrics, func(m flameMetric) bool { return m.Lead }) {
+		set.Metrics[0].Lead = true
 	}
 	set.Total = strings.Join(totals, " · ")
 	return set
@@ -492,7 +506,7 @@ func total(list []stackChange) (sum int64) {
 
 // flameSubject is the variant's program.
 func (x variant) flameSubject() flameSubject {
-	s := flameSubject{Stacks: x.Record.Stacks, Fingerprint: map[string]bool{}}
+	s := flameSubject{Stacks: x.Record.Stacks, Fingerprint: map[string]bool{}, Lead: x.leadProbe()}
 	if n := len(x.Record.Snapshots); n > 1 {
 		s.First, s.Last = &x.Record.Snapshots[0], &x.Record.Snapshots[n-1]
 	}
@@ -502,6 +516,27 @@ func (x variant) flameSubject() flameSubject {
 		}
 	}
 	return s
+}
+
+// leadProbe is the probe of the check that found the leak, the fingerprint's before others.
+func (x variant) leadProbe() string {
+	lead := ""
+	for _, f := range x.Verdict.Findings {
+		if f.Outcome != leak.Leaking || lead != "" && !f.Fingerprint {
+			continue
+		}
+		lead, _, _ = strings.Cut(f.Series, ".")
+		if lead == "" { // stacks: of goroutines, or of the heap
+			lead = map[string]string{"goroutines": "goroutine"}[f.Unit]
+			if lead == "" {
+				lead = "heap"
+			}
+		}
+		if f.Fingerprint {
+			break
+		}
+	}
+	return lead
 }
 
 // outsideStandard is the innermost frame outside the standard library, or the innermost of all.

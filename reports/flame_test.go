@@ -21,13 +21,28 @@ func calls(names string) leak.Stack {
 
 func changed(names string, from, to int64) stackChange { return stackChange{calls(names), from, to} }
 
+// tones are short for the colours.
+var tones = map[string]string{
+	flameGrew[0]: "g1", flameGrew[1]: "g2", flameGrew[2]: "g3", flameGrew[3]: "g4",
+	flameShrank[0]: "s1", flameShrank[1]: "s2", flameShrank[2]: "s3", flameShrank[3]: "s4", flameNeutral: "n",
+}
+
+// The style sheet has another colour for each in the dark.
+func TestFlameColoursInTheDark(t *testing.T) {
+	for fill := range tones {
+		if !strings.Contains(styleSheet, `[fill="`+fill+`"] { fill: #`) {
+			t.Errorf("none for %s", fill)
+		}
+	}
+}
+
 // boxes are the frames of a graph as "depth name total own x+width".
 func boxes(f flame) []string {
 	var out []string
 	for _, b := range f.Frames {
 		name, rest, _ := strings.Cut(b.Tip, "\n")
 		name = strings.TrimPrefix(name, "example.com/p.")
-		out = append(out, fmt.Sprintf("%d %s | %s | %s+%s %s", b.Y/flameRow, name, strings.ReplaceAll(rest, "\n", ", "), b.X, b.W, b.Tone.Class))
+		out = append(out, fmt.Sprintf("%d %s | %s | %s+%s %s", b.Y/flameRow, name, strings.ReplaceAll(rest, "\n", ", "), b.X, b.W, tones[b.Fill]))
 	}
 	return out
 }
@@ -80,6 +95,31 @@ func TestFunctions(t *testing.T) {
 	want := []functionChange{{"example.com/p.f", 7, 7}, {"example.com/p.main", 0, 7}, {"example.com/p.g", 0, 2}}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// What leaked is what a reader sees first.
+func TestFlameLead(t *testing.T) {
+	in := fixture()
+	for i := range in.Verdict.Variants[0].Findings {
+		f := &in.Verdict.Variants[0].Findings[i]
+		f.Fingerprint = f.Check == "heap-growth"
+	}
+	v := newView(in)
+	for i, want := range []string{"Heap bytes", "Goroutines"} { // leaky by its heap, fixed by nothing
+		for _, m := range newFlameSet(v.Variants[i].flameSubject(), "", 100).Metrics {
+			if m.Lead != (m.Name == want) {
+				t.Errorf("%s: %s leads: %t", v.Variants[i].Name, m.Name, m.Lead)
+			}
+		}
+	}
+	out := render(t, "svg", in)
+	if heap, goroutines := strings.Index(out, ">Heap bytes<"), strings.Index(out, ">Goroutines<"); heap < 0 || heap > goroutines {
+		t.Errorf("heap at %d, goroutines at %d", heap, goroutines)
+	}
+	in.Verdict.Variants[0].Findings[0].Fingerprint, in.Verdict.Variants[0].Findings[1].Fingerprint = true, false
+	if lead := newView(in).Variants[0].leadProbe(); lead != "goroutine" {
+		t.Errorf("got %s", lead)
 	}
 }
 

@@ -22,6 +22,7 @@ const (
 	historyCharts  = 6
 	historyChanges = 12
 	historyModules = 8
+	historyStacks  = 3
 )
 
 // HistoryRun is one run directory. Of its record only what is not sampled is used.
@@ -247,10 +248,13 @@ func whatIsNew(green, last view) []string {
 			for _, g := range l.old {
 				known[g.Stack.String()] = true
 			}
-			for _, g := range l.list {
-				if !known[g.Stack.String()] && !flat(g, l.unit) {
-					list = append(list, fmt.Sprintf("%s: a stack that did not grow before: %s, %s", x.Name, perOperation(g.PerOperation, l.unit), g.Stack))
-				}
+			fresh := slices.DeleteFunc(l.list, func(g leak.StackGrowth) bool { return known[g.Stack.String()] || flat(g, l.unit) })
+			if x.Verdict.Result == leak.Met {
+				fresh = nil // which sites the sampled heap shows differs from run to run
+			}
+			fresh, _ = head(fresh, historyStacks)
+			for _, g := range fresh {
+				list = append(list, fmt.Sprintf("%s: a stack that did not grow before: %s, %s", x.Name, perOperation(g.PerOperation, l.unit), g.Stack))
 			}
 		}
 	}

@@ -21,6 +21,7 @@ const (
 	htmlWarnings = 100
 	htmlModules  = 500
 	htmlErrors   = 10
+	htmlSource   = 20
 )
 
 //go:embed report.html.tmpl
@@ -28,7 +29,7 @@ var pageSource string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"rate": rate, "value": value, "seconds": seconds, "comparison": comparison, "bound": bound,
-	"count": count, "more": and, "modules": newModuleTable, "expected": expected, "join": strings.Join, "tone": keyTone,
+	"count": count, "more": and, "modules": newModuleTable, "expected": expected, "join": strings.Join, "keyFill": keyFill,
 }).Funcs(assets).Parse(pageSource))
 
 // html is one page that opens anywhere: no request, and nothing that matters needs the script or, in a
@@ -49,7 +50,7 @@ type page struct {
 	Rates        []rateRow
 	Stacks       []variantStacks
 	Flames       []variantFlames
-	Gates        []variantGates
+	Gates        []gateTable
 	Loads        []variantLoad
 	WarningList  []string
 	WarningsMore int
@@ -66,9 +67,9 @@ func newPage(v view) page {
 	p.drawSeries()
 	for _, x := range v.Variants {
 		p.Stacks = append(p.Stacks, newVariantStacks(x, v.Sources))
-		p.Gates = append(p.Gates, variantGates{x, x.Verdict.Result != leak.Met || len(p.Gates) == 0})
 		p.Loads = append(p.Loads, newVariantLoad(x))
 	}
+	p.Gates = v.gateTables()
 	p.drawFlames()
 	p.Built, p.Modules, p.ModulesMore = modules(v)
 	p.Commands, p.Profiles = commands(v), v.pprofCommands()
@@ -275,8 +276,8 @@ func (s *stackItem) locate(info leak.SubjectInfo, sources leak.Sources) {
 
 func newVariantStacks(x variant, sources leak.Sources) variantStacks {
 	lists := []stackList{
-		newStackList("Goroutines", "stack", stackUnit(false), x.Goroutines(), x.Verdict.Outcome == leak.Leaking),
-		newStackList("Heap", "allocation site", stackUnit(true), x.Heap(), false),
+		newStackList("Goroutines", "stack", stackUnit(false), x.Goroutines(), x.leadProbe() == "goroutine"),
+		newStackList("Heap", "allocation site", stackUnit(true), x.Heap(), x.leadProbe() == "heap"),
 	}
 	for _, l := range lists {
 		for i := range l.Stacks {
@@ -337,10 +338,40 @@ func (p *page) drawFlames() {
 	}
 }
 
-// variantGates are all gates of one variant.
-type variantGates struct {
-	variant
+// gateTable is all comparisons of one check, the variants beside each other.
+type gateTable struct {
+	checkRow
 	Open bool
+	Rows []gateRow
+}
+
+type gateRow struct {
+	Name, Doc string
+	// Cells are in the order of the variants, nil where the comparison was not made.
+	Cells []*leak.Gate
+}
+
+// gateTables opens the first check and those that keep a variant from its expectation.
+func (v view) gateTables() []gateTable {
+	var tables []gateTable
+	for _, row := range v.rankedRows() {
+		t := gateTable{checkRow: row, Open: len(tables) == 0}
+		for i, c := range row.Cells {
+			if c.Finding == nil {
+				continue
+			}
+			t.Open = t.Open || v.Variants[i].Against(*c.Finding)
+			for _, g := range c.Finding.Gates {
+				k := slices.IndexFunc(t.Rows, func(r gateRow) bool { return r.Name == g.Name && r.Cells[i] == nil })
+				if k < 0 {
+					k, t.Rows = len(t.Rows), append(t.Rows, gateRow{g.Name, g.Doc, make([]*leak.Gate, len(row.Cells))})
+				}
+				t.Rows[k].Cells[i] = &g
+			}
+		}
+		tables = append(tables, t)
+	}
+	return tables
 }
 
 // variantLoad is what was asked of one variant, round by round.

@@ -45,7 +45,7 @@
   document.addEventListener("scroll", () => put(), { passive: true });
 
   // Flame graphs
-  const percent = (e, name) => parseFloat(e.getAttribute(name));
+  const percent = (e, name) => parseFloat(e.getAttribute(name) ?? "0");
   const within = (a, b) => a.x >= b.x - 0.002 && a.x + a.w <= b.x + b.w + 0.002;
   const flame = (svg) => {
     const box = svg.closest(".flame-box");

@@ -69,12 +69,42 @@ func excerpts(s leak.Stack, info leak.SubjectInfo, sources leak.Sources) []excer
 			x.What = "allocates in"
 		}
 		x.What += " " + f.Short()
-		for k, text := range outdent(e.Lines) {
+		lines, _ := head(e.Lines, htmlSource)
+		for k, text := range outdent(lines) {
 			x.Lines = append(x.Lines, sourceLine{e.First + k, text, e.First+k == f.Line})
 		}
 		list = append(list, x)
 	}
 	return list
+}
+
+// culprit is the line that a leaking variant's card names.
+type culprit struct {
+	Frame linkedFrame
+	// Line is its source, "" where it is not at hand.
+	Line string
+}
+
+// Culprit is where the leak of the variant stands, nil where none was found.
+func (v view) Culprit(x variant) *culprit {
+	probe := x.leadProbe()
+	if probe == "" {
+		return nil
+	}
+	g, ok := x.top(probe)
+	if !ok {
+		return nil
+	}
+	info, f := x.Record.Subject, outsideStandard(g.Stack)
+	c := culprit{Frame: linkedFrame{f, upstream(info, f)}}
+	for _, e := range excerpts(g.Stack, info, v.Sources) {
+		for _, l := range e.Lines {
+			if l.Here && e.Position == f.Position() {
+				c.Line = strings.TrimSpace(l.Text)
+			}
+		}
+	}
+	return &c
 }
 
 // outdent writes tabs as four spaces and takes away what all lines begin with.

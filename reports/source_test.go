@@ -59,6 +59,13 @@ func TestExcerptsOnThePage(t *testing.T) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
+	// The leaking variant's card names the line, the others' have none.
+	if n := strings.Count(page, `<p class="culprit"><code>sw.result &lt;- Event{</code><a href="https://github.com/kubernetes/apimachinery/`); n != 2 {
+		t.Errorf("%d cards name the line", n) // leaky and natural stand on the same
+	}
+	if n := strings.Count(page, `<p class="culprit">`); n != 2 {
+		t.Errorf("%d cards name a line", n)
+	}
 	if n := strings.Count(page, "<mark>"); n != strings.Count(page, `class="source`) {
 		t.Errorf("%d marks", n)
 	}

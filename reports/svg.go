@@ -3,6 +3,7 @@ package reports
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/leakrig/leakrig/leak"
@@ -31,7 +32,10 @@ func svg(b *bytes.Buffer, v view) error {
 	if x, ok := v.lead(); ok {
 		f.Title += ", " + x.Name
 		f.Subtitle = fmt.Sprintf("%s · after %s · red grew, blue shrank, ◆ fingerprint", x.Outcome(), count(x.Operations(), "operation"))
-		for _, m := range newFlameSet(x.flameSubject(), x.Name, svgFrames).Metrics {
+		metrics := newFlameSet(x.flameSubject(), x.Name, svgFrames).Metrics
+		// The graph that the verdict is about comes first: a leak of the heap, its bytes.
+		slices.SortStableFunc(metrics, func(a, b flameMetric) int { return lead(b) - lead(a) })
+		for _, m := range metrics {
 			whole := m.Views[0]
 			if m.Unit == "objects" || len(whole.Frames) == 0 {
 				continue // the objects stand where the bytes stand
@@ -45,6 +49,13 @@ func svg(b *bytes.Buffer, v view) error {
 	}
 	f.Height += foot
 	return pageTemplate.ExecuteTemplate(b, "flame-file", f)
+}
+
+func lead(m flameMetric) int {
+	if m.Lead {
+		return 1
+	}
+	return 0
 }
 
 // lead is the variant that a reader should see first: the one that shows its fingerprint, else one that

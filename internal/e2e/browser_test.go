@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -30,7 +31,8 @@ import (
 
 // inBrowser opens the report of a real run in a headless Chromium, as a reader would: with its script and
 // without, in the light and in the dark, on a desk and on a phone.
-func inBrowser(t *testing.T, file string) {
+func inBrowser(t *testing.T, dir leak.RunDir) {
+	file := dir.Path(leak.HTMLFile)
 	plain := openPage(t, file, false)
 	if title := evaluate[string](t, plain.ctx, `document.querySelector('h1').innerText`); title != "watch-then-delete" {
 		t.Errorf("title %q", title)
@@ -38,15 +40,39 @@ func inBrowser(t *testing.T, file string) {
 	if text := evaluate[string](t, plain.ctx, `document.querySelector('.sentence').innerText`); !strings.Contains(text, "StreamWatcher") {
 		t.Errorf("sentence %q", text)
 	}
-	fingerprint := evaluate[string](t, plain.ctx, `[...document.querySelectorAll('.flame .fp title')].map(e => e.textContent).join()`)
-	if !strings.Contains(fingerprint, receive) {
-		t.Errorf("the fingerprint is not marked: %q", fingerprint)
+	// The line that blocks was read from the module cache, and links to where it can be read upstream.
+	line := evaluate[string](t, plain.ctx, `document.querySelector('.culprit code').innerText + ' ' + document.querySelector('.culprit a').href`)
+	if line != "sw.result <- Event{ https://github.com/kubernetes/apimachinery/blob/v0.18.8/pkg/watch/streamwatcher.go#L127" {
+		t.Errorf("the card of leaky names %s", line)
+	}
+	// The marked frames, goroutines and heap, say what go tool pprof says of that function.
+	for id, index := range map[string]string{"flame1-0": "goroutine", "flame1-1": "inuse_space"} {
+		said := evaluate[string](t, plain.ctx, fmt.Sprintf(`document.querySelector('.panel:has(> .views > #%s-0) .flame .fp title').textContent`, id))
+		probe, _, _ := strings.Cut(strings.Replace(index, "inuse_space", "heap", 1), "_")
+		want := pprofTotal(t, index, receive, dir.Path("leaky", "round-0", probe+".pb.gz"), dir.Path("leaky", "round-8", probe+".pb.gz"))
+		if !strings.HasPrefix(said, receive) || !strings.Contains(said, "total +"+want+",") && !strings.Contains(said, "("+want+" B)") {
+			t.Errorf("%s: the frame says %q, go tool pprof %s", index, said, want)
+		}
 	}
 	for _, p := range []*opened{plain, openPage(t, file, true)} {
 		looksRight(t, p)
 		p.quiet(t)
 	}
 	met("chromium")
+}
+
+// pprofTotal is the cumulative change of a function, in goroutines or bytes.
+func pprofTotal(t *testing.T, index, function, base, last string) string {
+	t.Helper()
+	out, err := exec.Command("go", "tool", "pprof", "-top", "-cum", "-unit=B", "-sample_index="+index, "-nodecount=100000", "-nodefraction=0", "-base", base, last).Output()
+	check(t, err)
+	for line := range strings.Lines(string(out)) {
+		if f := strings.Fields(line); len(f) > 5 && f[5] == function {
+			return strings.TrimSuffix(f[3], "B")
+		}
+	}
+	t.Fatalf("go tool pprof does not know %s:\n%s", function, out)
+	return ""
 }
 
 // The examples that the documentation shows. LEAKRIG_PICTURES names a folder for pictures of them.
@@ -134,7 +160,39 @@ func TestReportWithScript(t *testing.T) {
 	if said := evaluate[string](t, p.ctx, `getSelection().toString()`); !strings.HasPrefix(said, "leakrig ") {
 		t.Errorf("copied %q", said)
 	}
+
+	downloads := t.TempDir()
+	callBrowser(t, p.ctx, cdpbrowser.SetDownloadBehavior, cdpbrowser.SetDownloadBehaviorParams{Behavior: cdpbrowser.SetDownloadBehaviorBehaviorAllow, DownloadPath: downloads})
+	evaluate[any](t, p.ctx, `[...document.querySelectorAll('.flame-tools .tool')].find(b => b.textContent === 'Save as SVG').click()`)
+	saved := ""
+	for deadline := time.Now().Add(10 * time.Second); saved == "" && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		data, _ := os.ReadFile(filepath.Join(downloads, "flame.svg"))
+		saved = string(data)
+	}
+	if !strings.HasPrefix(saved, "<svg ") || !strings.Contains(saved, "leaf1") {
+		t.Errorf("saved %.80q", saved)
+	}
 	p.quiet(t)
+	met("chromium")
+}
+
+// A viewer whose policy drops the style sheet as well still shows everything, all tabs below one another.
+func TestReportWithoutStyle(t *testing.T) {
+	file := writeReport(t, reportInput(60, nil), "html")
+	page, err := os.ReadFile(file)
+	check(t, err)
+	strict := bytes.Replace(page, []byte("style-src "), []byte("style-src 'none'; ignored-src "), 1)
+	check(t, os.WriteFile(file, bytes.Replace(strict, []byte("script-src "), []byte("script-src 'none'; ignored-too "), 1), 0o644))
+	p := openPage(t, file, true)
+	if styled := evaluate[string](t, p.ctx, `getComputedStyle(document.querySelector('.tabs > .panel:last-of-type')).display`); styled != "block" {
+		t.Fatalf("the style sheet is there: %s", styled)
+	}
+	for what, least := range map[string]int{"svg.chart path": 10, ".flame > svg > rect": 20, ".sentence": 1} {
+		script := fmt.Sprintf(`[...document.querySelectorAll(%q)].filter(e => { const b = e.getBoundingClientRect(); return b.width + b.height > 0; }).length`, what)
+		if n := evaluate[int](t, p.ctx, script); n < least {
+			t.Errorf("%d of %s in sight", n, what)
+		}
+	}
 	met("chromium")
 }
 
@@ -157,6 +215,9 @@ func TestReportStaysText(t *testing.T) {
 			if !evaluate[bool](t, p.ctx, fmt.Sprintf(`document.documentElement.textContent.includes(%q)`, hostile+text)) {
 				t.Errorf("%s: %s is not there as it was", format, text)
 			}
+		}
+		if format == "html" {
+			readable(t, p) // names so long do not widen the page
 		}
 		p.quiet(t)
 	}
@@ -414,6 +475,12 @@ func writeReport(t *testing.T, in reports.Input, format string) string {
 func call[P, R any](t *testing.T, ctx context.Context, cmd cdp.Command[P, R], params P) {
 	t.Helper()
 	_, err := chromedp.Call(ctx, cmd, params)
+	check(t, err)
+}
+
+func callBrowser[P, R any](t *testing.T, ctx context.Context, cmd cdp.Command[P, R], params P) {
+	t.Helper()
+	_, err := chromedp.CallBrowser(ctx, cmd, params)
 	check(t, err)
 }
 

@@ -151,7 +151,7 @@ func TestWatchThenDelete(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the report in a browser", func(t *testing.T) { inBrowser(t, dir.Path(leak.HTMLFile)) })
+	t.Run("the report in a browser", func(t *testing.T) { inBrowser(t, dir) })
 }
 
 // Swapping the modfiles, not the expectations, flips the verdict: the rig looks at the program and not
