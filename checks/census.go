@@ -164,6 +164,9 @@ func (c *census) growing(keep func(id string) bool) []leak.StackGrowth {
 	})
 	list = list[:min(len(list), maxStacks)]
 	for i := range list {
+		if leak.ProbeKind(c.probe) != c.probe {
+			list[i].Probe = c.probe
+		}
 		list[i].PerOperation = c.slope(list[i].ID)
 		list[i].Module = module(list[i].Stack, c.modules)
 		if c.source == "heap" {

@@ -318,9 +318,6 @@ func growing(e evidence, kind string, fingerprint func(leak.Stack) bool) []leak.
 		for _, g := range c.growing(func(string) bool { return true }) {
 			if g.To > g.From {
 				g.Fingerprint = fingerprint(g.Stack)
-				if probe != kind {
-					g.Probe = probe
-				}
 				grew = append(grew, g)
 			}
 		}

@@ -1,5 +1,5 @@
-// Package reports draws a run for people and programs: text for the terminal, HTML for a reviewer, SVG for an issue,
-// JUnit and Markdown for CI, JSON for everything else.
+// Package reports draws a run for people and programs: text for the terminal, HTML for a reviewer, SVG
+// for an issue, JUnit and Markdown for CI, JSON for everything else; and a page over many runs.
 //
 // A report is a pure function of the record and the verdict: no clock, no environment, no files, and
 // the input stays as it was. Nothing is decided here. What several formats show (the variants, the

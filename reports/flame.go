@@ -18,9 +18,10 @@ const (
 	flameReach  = 0.02  // a row without a frame this wide is not drawn, nor what is below it
 	flameFrames = 2000  // of one page
 	flameDepth  = 64
-	flameLabel  = 0.02 // narrower frames have no room for a name
-	flameRow    = 19   // units
-	flameTable  = 15   // functions of the table
+	flameLabel  = 0.02    // narrower frames have no room for a name
+	flameRow    = 19      // units
+	flameMost   = 1 << 48 // of one stack, so that sums of foreign numbers stay numbers
+	flameTable  = 15      // functions of the table
 )
 
 // stackChange is what stood on one stack at the baseline and after the last round.
@@ -101,7 +102,7 @@ func (s flameSubject) changes(probe, source string, amount func(leak.Group) int6
 			if !seen {
 				i, at[g.Stack], list = len(list), len(list), append(list, stackChange{Stack: stack})
 			}
-			*value(&list[i]) += amount(g)
+			*value(&list[i]) += min(max(amount(g), 0), flameMost)
 		}
 		return true
 	}
@@ -118,10 +119,10 @@ type flameNode struct {
 	Own, Total       int64
 	From, To         int64
 	Fingerprint      bool
-	ownWidth, width  int64 // absolute changes: a shrinking and a growing stack do not cancel out
+	width            int64 // absolute changes: a shrinking and a growing stack do not cancel out
 	children         []*flameNode
 	index            map[flameKey]*flameNode
-	stacks, dropped  int
+	dropped          int
 	droppedNet, lost int64 // what the dropped children changed by, and their width
 }
 
@@ -149,7 +150,6 @@ func (n *flameNode) add(c stackChange, fingerprint map[string]bool) {
 		n.Fingerprint = fingerprint[f.Func]
 	}
 	n.Own += c.delta()
-	n.ownWidth += abs(c.delta())
 }
 
 func (n *flameNode) count(c stackChange) {
@@ -157,7 +157,6 @@ func (n *flameNode) count(c stackChange) {
 	n.To += c.To
 	n.Total += c.delta()
 	n.width += abs(c.delta())
-	n.stacks++
 }
 
 func (n *flameNode) child(name, state string) *flameNode {
@@ -290,7 +289,7 @@ func keyFill(strength int) string {
 func newFlame(title, unit string, list []stackChange, fingerprint map[string]bool, most int) flame {
 	root := flameTree(list, fingerprint)
 	f := flame{Title: title, Unit: unit, Summary: flameSummary(list, unit)}
-	if root.width == 0 {
+	if root.width <= 0 {
 		return f
 	}
 	root.prune(most)
@@ -462,39 +461,50 @@ var flameViews = []struct {
 func newFlameSet(s flameSubject, of string, most int) flameSet {
 	var set flameSet
 	var totals []string
+	lead := -1
 	sources := s.sources()
 	for _, m := range sources {
 		list, ok := s.changes(m.Probe, m.Source, m.Amount)
 		if !ok {
 			continue
 		}
-		fm := flameMetric{Name: m.Name, Unit: m.Unit, Total: leak.FormatDelta(float64(total(list)), m.Unit)}
-		changed := slices.DeleteFunc(slices.Clone(list), func(c stackChange) bool { return c.delta() == 0 })
-		for i, v := range flameViews {
-			kept := slices.DeleteFunc(slices.Clone(list), func(c stackChange) bool { return !v.Keep(c) })
-			if i > 0 && len(kept) > 0 && len(kept) == len(changed) {
-				fm.Views = append(fm.Views, flameView{v.Name, flame{Summary: "Every stack that changed is one: the picture is that of all changes."}})
-				continue
-			}
-			title := fmt.Sprintf("%s of %s, %s", m.Name, of, strings.ToLower(v.Name))
-			fm.Views = append(fm.Views, flameView{v.Name, newFlame(title, m.Unit, kept, s.Fingerprint, most/len(sources)*v.Part/10)})
+		if lead < 0 && m.Probe == s.Lead {
+			lead = len(set.Metrics)
 		}
-		rows, more := head(functions(list), flameTable)
-		for _, f := range rows {
-			fm.Functions = append(fm.Functions, functionRow{f.Func, leak.FormatDelta(float64(f.Own), m.Unit), leak.FormatDelta(float64(f.Total), m.Unit)})
-		}
-		fm.More = more
-		if m.Probe == s.Lead && !slices.ContainsFunc(set.Metrics, func(o flameMetric) bool { return o.Lead }) {
-			fm.Lead = true
-		}
+		fm := newFlameMetric(m.Name+" of "+of, m.Unit, list, s.Fingerprint, most/len(sources))
+		fm.Name = m.Name
 		set.Metrics = append(set.Metrics, fm)
 		totals = append(totals, strings.ToLower(m.Name)+" "+fm.Total)
 	}
-	if len(set.Metrics) > 0 && !slices.ContainsFunc(set.Metrics, func(m flameMetric) bool { return m.Lead }) {
-		set.Metrics[0].Lead = true
+	if len(set.Metrics) > 0 {
+		set.Metrics[max(lead, 0)].Lead = true
 	}
 	set.Total = strings.Join(totals, " · ")
 	return set
+}
+
+func newFlameMetric(title, unit string, list []stackChange, fingerprint map[string]bool, most int) flameMetric {
+	m := flameMetric{Unit: unit, Total: leak.FormatDelta(float64(total(list)), unit)}
+	moved := 0
+	for _, c := range list {
+		if c.delta() != 0 {
+			moved++
+		}
+	}
+	for i, v := range flameViews {
+		kept := slices.DeleteFunc(slices.Clone(list), func(c stackChange) bool { return !v.Keep(c) })
+		f := flame{Summary: "Every stack that changed is one: the picture is that of all changes."}
+		if i == 0 || len(kept) < max(moved, 1) {
+			f = newFlame(title+", "+strings.ToLower(v.Name), unit, kept, fingerprint, most*v.Part/10)
+		}
+		m.Views = append(m.Views, flameView{v.Name, f})
+	}
+	rows, more := head(functions(list), flameTable)
+	m.More = more
+	for _, f := range rows {
+		m.Functions = append(m.Functions, functionRow{f.Func, leak.FormatDelta(float64(f.Own), unit), leak.FormatDelta(float64(f.Total), unit)})
+	}
+	return m
 }
 
 func total(list []stackChange) (sum int64) {
@@ -527,8 +537,12 @@ func (x variant) leadProbe() string {
 		}
 		lead, _, _ = strings.Cut(f.Series, ".")
 		if lead == "" { // stacks: of goroutines, or of the heap
-			lead = map[string]string{"goroutines": "goroutine"}[f.Unit]
-			if lead == "" {
+			switch {
+			case len(f.Stacks) > 0 && f.Stacks[0].Probe != "":
+				lead = f.Stacks[0].Probe
+			case f.Unit == "goroutines":
+				lead = "goroutine"
+			default:
 				lead = "heap"
 			}
 		}

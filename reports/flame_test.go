@@ -159,6 +159,24 @@ func checkBoxes(t *testing.T, f flame) {
 	}
 }
 
+// Numbers that a record should not have make no picture, and no panic.
+func TestFlameOfForeignNumbers(t *testing.T) {
+	in := fixture()
+	for _, n := range []int64{math.MaxInt64, math.MinInt64, -1} {
+		last := &in.Record.Variants[0].Snapshots[fixtureRounds]
+		for _, groups := range [][]leak.Group{last.Samples[0].Groups["profile"], last.Samples[1].Groups["heap"]} {
+			for i := range groups {
+				groups[i].Count, groups[i].Bytes = n, n
+			}
+		}
+		for _, m := range newFlameSet(newView(in).Variants[0].flameSubject(), "", 100).Metrics {
+			for _, v := range m.Views {
+				checkBoxes(t, v.flame)
+			}
+		}
+	}
+}
+
 func percentage(t *testing.T, s string) float64 {
 	t.Helper()
 	v, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)

@@ -209,7 +209,9 @@ func pprofTotals(t *testing.T, index, base, last string) map[string]int64 {
 	return totals
 }
 
-// compare leaves out the runtime's frames, of which the groups keep only those that others call.
+// compare leaves out the runtime's frames, of which the groups keep only those that others call. The
+// functions of this package must agree to the goroutine and the byte; others may also stand in stacks
+// that are too narrow to be drawn.
 func compare(t *testing.T, drawn, totals map[string]int64) {
 	t.Helper()
 	compared := 0
@@ -218,7 +220,11 @@ func compare(t *testing.T, drawn, totals map[string]int64) {
 			continue
 		}
 		compared++
-		if total != totals[name] {
+		slack := drawn["all stacks"] / 100
+		if strings.HasPrefix(name, "github.com/leakrig/leakrig/cmd/leakrig.") {
+			slack = 0
+		}
+		if diff := total - totals[name]; diff > slack || diff < -slack {
 			t.Errorf("%s: %d in the flame graph, %d in go tool pprof", name, total, totals[name])
 		}
 	}
