@@ -150,6 +150,11 @@ func (l *Launcher) launch(v leak.Variant, log string) (leak.Launch, error) {
 	info.Command = append(info.Command, args...)
 	info.Placement = leak.PlacementProcess
 	info.Modfile, info.Rewrite = v.Modfile, l.built[v.Name].Rewrite
+	for i, m := range info.Modules {
+		if r := info.Rewrite; r != nil && r.Module == m.Path+" "+m.Version {
+			info.Modules[i].Replace = "a copy with another " + r.Func // and not where it lies on this machine
+		}
+	}
 	return leak.Launch{
 		Variant: v.Name, Program: program, Args: args, Env: env, Port: l.Spec.Port,
 		Pprof: l.Spec.Pprof, Ready: l.Spec.Ready, ReadyTimeout: l.Spec.ReadyTimeout.D(),

@@ -3,8 +3,11 @@ package subjects
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/leakrig/leakrig/leak"
 )
 
 // server is a subject whose dependency's Close is shipped, and can be put back to what it was.
@@ -106,5 +109,27 @@ func TestRewriteFails(t *testing.T) {
 	_, err := Builder{Cache: t.TempDir()}.Build(t.Context(), Recipe{Folder: dir, Rewrite: "none.go"})
 	if err == nil || !strings.Contains(err.Error(), "rewrite none.go is not in "+dir) {
 		t.Errorf("a missing file: %v", err)
+	}
+}
+
+// The record says what was rewritten, and not where the copy lies.
+func TestRewriteInTheRecord(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "server")
+	write(t, dir, server)
+	l := &Launcher{Spec: leak.SubjectSpec{Build: "./"}, Builder: Builder{ScenarioDir: dir, Cache: t.TempDir()}, Scratch: t.TempDir()}
+	v := leak.Variant{Name: "leaky", Rewrite: "before.go"}
+	if err := l.Check([]leak.Variant{v}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Build(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	launch, err := l.launch(v, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := leak.Module{Path: "example.com/dep", Version: "v1.0.0", Replace: "a copy with another (*Simulator).Close"}
+	if launch.Info.Rewrite == nil || !slices.Equal(launch.Info.Modules, []leak.Module{want}) {
+		t.Errorf("%+v", launch.Info)
 	}
 }

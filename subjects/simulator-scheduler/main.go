@@ -50,7 +50,7 @@ func main() {
 		c.leave = append(c.leave, name)
 	}
 	// A fake watch panics when more events wait than this. open-simulator raises it, too.
-	watch.DefaultChanSize = int32(max(1000, 2*(c.nodes+c.pods+c.replicas)))
+	watch.DefaultChanSize = int32(max(1000, c.nodes+c.pods+c.replicas))
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/deploy-apps", func(w http.ResponseWriter, _ *http.Request) {
