@@ -7,10 +7,10 @@ ARGS    ?=
 REPEATS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help build scenario node-image doctor selfcheck nightly bench test quick lint clean
+.PHONY: help build scenario node-image doctor selfcheck selfcheck-nightly fuzz nightly bench test quick lint clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/leakrig
 	go build -o bin/leakrig ./cmd/leakrig
@@ -29,6 +29,12 @@ test: ## all tests, those against real parts included (builds kube-apiserver at 
 
 selfcheck: build ## leaks of known size and look-alikes on this machine: REPEATS=1
 	bin/leakrig selfcheck --repeats $(REPEATS)
+
+selfcheck-nightly: ## the same, each leak and look-alike 100 times (some five hours)
+	$(MAKE) selfcheck REPEATS=100
+
+fuzz: ## every fuzz target for FUZZTIME=1m each
+	internal/fuzz.sh
 
 nightly: build ## every scenario of the library, one after another, and their history
 	bin/leakrig run --all --cluster $(CLUSTER) $(ARGS)

@@ -19,7 +19,7 @@ func Enough(s *leak.Scenario, v leak.Variant, record leak.VariantRecord, metrics
 	}
 	e := leak.Evidence{Variant: record, Rounds: len(record.Snapshots) - 1, Metrics: metrics, Alpha: alpha(s, len(s.Spec.Variants), len(s.Spec.Looks()))}
 	if v.Expect == leak.ExpectClean {
-		e.Allow = s.Spec.Allow
+		e.Allow = allowances(s.Spec.Allow, record.Snapshots[len(record.Snapshots)-1].Time)
 	}
 	if looks := s.Spec.Looks(); len(looks) > 1 && slices.Contains(looks, e.Rounds) && allDecided(s, v, e) {
 		return "every check is decided"

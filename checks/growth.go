@@ -37,6 +37,7 @@ func (c *Growth) Check(of leak.Evidence) leak.Finding {
 	s, err := e.metricSeries(c.Probe, c.Metric)
 	f = e.judge(f, s, err)
 	if f.Outcome == leak.Leaking && f.Series == "heap.alloc" {
+		e.Allow = nil
 		f.Summary += unexplained(e.explained())
 	}
 	return f

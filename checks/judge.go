@@ -69,6 +69,7 @@ func (j judge) variant(name string) leak.VariantVerdict {
 	fingerprint := j.fingerprint(variant.Fingerprint)
 	vv.Growing = growing(evidence{e}, "goroutine", fingerprint)
 	vv.HeapGrowing = growing(evidence{e}, "heap", fingerprint)
+	e.Allow = nil // what grew is what grew
 	vv.HeapExplained = evidence{e}.explained()
 
 	if why := j.incomplete(measured, planned); why != "" {

@@ -22,14 +22,15 @@ import (
 // observation is what `leakrig observe` makes a scenario of.
 type observation struct {
 	runFlags
-	URL, Pprof                 string
-	CA, Cert, Key, TokenFile   string
-	Insecure                   bool
-	Times, Concurrency         int
-	Operations, Warmup, Rounds int
-	Quiet, Timeout             time.Duration
-	MaxGoroutines, MaxHeap     string
-	Argv                       []string
+	URL, Pprof               string
+	CA, Cert, Key, TokenFile string
+	Insecure                 bool
+	Times, Concurrency       int
+	Operations, Warmup       int
+	Rounds, MaxRounds        int
+	Quiet, Timeout           time.Duration
+	MaxGoroutines, MaxHeap   string
+	Argv                     []string
 }
 
 // reference is what a scenario would take for a parameter; there, two dollars stand for one.
@@ -53,6 +54,9 @@ spec:
     - {name: observed, expect: clean}
   warmup: {rounds: {{.Warmup}}}
   rounds: {{.Rounds}}
+{{- if .MaxRounds}}
+  maxRounds: {{.MaxRounds}}
+{{- end}}
   round:
     - command:
         argv: {{json .Argv}}
@@ -98,6 +102,7 @@ The run directory holds the scenario that was run: a start for one of your own.`
 	}
 	f := c.Flags()
 	f.IntVar(&o.Rounds, "rounds", 7, "measured rounds")
+	f.IntVar(&o.MaxRounds, "max-rounds", 0, "where some check is undecided, go on, as many rounds at a time, up to so many (default: no more)")
 	f.IntVar(&o.Warmup, "warmup", 1, "rounds to throw away before the baseline")
 	f.IntVar(&o.Times, "times", 10, "invocations of the command in a round")
 	f.IntVar(&o.Concurrency, "concurrency", 1, "invocations under way at once, at most")
