@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -14,6 +15,13 @@ type Hung struct {
 	Probe string        `yaml:"probe" doc:"a goroutine probe of the subject whose goroutines serve the operations"`
 	Match string        `yaml:"match,omitempty" doc:"Go regular expression that a frame of those goroutines matches, as for stack (default: any goroutine counts)"`
 	Max   leak.Quantity `yaml:"max" doc:"operations that may hang over all rounds together"`
+	// MaxSilent is a share: execs lose their output on a busy node, and have put their load on it.
+	MaxSilent float64 `yaml:"maxSilent,omitempty" doc:"share of the operations that may return without their output before the load counts as failed, as in 0.1 (default 0)"`
+}
+
+// JudgesHung tells whether a check of the scenario judges operations that never return.
+func JudgesHung(s *leak.Scenario) bool {
+	return slices.ContainsFunc(s.Spec.Checks, func(b leak.Block[leak.Check]) bool { _, ok := b.Value.(*Hung); return ok })
 }
 
 // Reads tells the probe whose goroutines are looked at.
@@ -24,6 +32,9 @@ func (c *Hung) Validate() error {
 	errs := []error{needProbe(c.Probe), needBound("max", c.Max)}
 	if leak.ProbeKind(c.Probe) != "goroutine" && c.Probe != "" {
 		errs = append(errs, &leak.FieldError{Field: "probe", Problem: "reads no goroutines", Hint: "name a goroutine probe"})
+	}
+	if !(c.MaxSilent >= 0 && c.MaxSilent <= 1) {
+		errs = append(errs, &leak.FieldError{Field: "maxSilent", Problem: "is not between 0 and 1", Hint: "0.1 is one operation in ten"})
 	}
 	if _, err := regexp.Compile(c.Match); err != nil {
 		errs = append(errs, &leak.FieldError{Field: "match", Problem: err.Error()})
@@ -45,16 +56,19 @@ func (c *Hung) Check(of leak.Evidence) leak.Finding {
 	}
 	timedOut, blocked := 0, 0.0
 	f.Points = append(f.Points, leak.Point{Operations: shots[0].Operations})
+	before := map[string]int64{}
+	for _, g := range groups(&shots[0], c.Probe, "dump") {
+		before[g.Stack] = g.Count
+	}
 	matches := (&Stack{Match: c.Match}).matchOne()
-	count := func(groups []leak.Group) (sum float64) {
+	stuck := func(groups []leak.Group) (sum float64) {
 		for _, g := range groups {
 			if matches(e.Variant.Stacks[g.Stack]) {
-				sum += float64(g.Count)
+				sum += float64(max(g.Count-before[g.Stack], 0))
 			}
 		}
 		return sum
 	}
-	before := count(groups(&shots[0], c.Probe, "dump"))
 	for _, shot := range shots[1:] {
 		inRound := 0
 		for _, t := range shot.Load {
@@ -66,9 +80,9 @@ func (c *Hung) Check(of leak.Evidence) leak.Finding {
 			if sample == nil || !sample.BlockedRead {
 				return undecided(f, fmt.Errorf("%s: operations did not return, and no second dump of %s was taken", roundName(shot.Round), c.Probe))
 			}
-			blocked = count(sample.Blocked) - before
+			blocked = stuck(sample.Blocked)
 		}
-		hung := min(float64(timedOut), max(blocked, 0))
+		hung := min(float64(timedOut), blocked)
 		f.Points = append(f.Points, leak.Point{Round: shot.Round, Operations: shot.Operations, Value: hung})
 	}
 	hung := f.Points[len(f.Points)-1].Value

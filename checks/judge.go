@@ -75,7 +75,7 @@ func (j judge) variant(name string) leak.VariantVerdict {
 	if why := j.incomplete(measured, planned); why != "" {
 		return unmeasured(vv, why)
 	}
-	if why := badLoad(measured.Warmup, wholeRounds(measured, e.Rounds), j.boundsHung()); why != "" {
+	if why := badLoad(measured.Warmup, wholeRounds(measured, e.Rounds), j.excuses(vv.Findings)); why != "" {
 		return conclude(vv, leak.Inconclusive, leak.Undecided, why)
 	}
 	switch variant.Expect {
@@ -123,9 +123,25 @@ func (j judge) incomplete(v *leak.VariantRecord, planned int) string {
 	return fmt.Sprintf("%d of %d planned rounds were measured", have-1, planned) + why
 }
 
-// boundsHung tells whether a check judges operations that never return.
-func (j judge) boundsHung() bool {
-	return slices.ContainsFunc(j.scenario.Spec.Checks, func(b leak.Block[leak.Check]) bool { _, ok := b.Value.(*Hung); return ok })
+// excused is what of the failed operations of the rounds does not make the load a bad one.
+type excused struct {
+	// hung were counted by a check, which judges them.
+	hung float64
+	// silent is the share that may return without output.
+	silent float64
+}
+
+func (j judge) excuses(findings []leak.Finding) excused {
+	var e excused
+	for i, b := range j.scenario.Spec.Checks {
+		if c, ok := b.Value.(*Hung); ok && c.Validate() == nil {
+			e.silent = max(e.silent, c.MaxSilent)
+			if points := findings[i].Points; len(points) > 0 {
+				e.hung = max(e.hung, points[len(points)-1].Value)
+			}
+		}
+	}
+	return e
 }
 
 // because is the first line of a failure: the rest of it, a compiler's words say, is in the record.
@@ -143,19 +159,20 @@ func because(f *leak.Failure, interrupted bool) string {
 // badLoad tells why the load was not the one that the scenario describes, "" where it was. What was
 // attempted and did not succeed has failed, whatever else the tally says. Each action is held to the
 // limit, so that one which always fails cannot hide behind a frequent one. The warm-up must land too, or
-// what it should have warmed up counts as growth. Where a check bounds operations that hang, those that
-// never returned are what it judges, and those that returned without their output have returned.
-func badLoad(warmup []leak.Tally, shots []leak.Snapshot, hungAreJudged bool) string {
+// what it should have warmed up counts as growth.
+func badLoad(warmup []leak.Tally, shots []leak.Snapshot, excused excused) string {
 	type load struct {
 		attempted, failed int
-		errors            map[string]int
+		// timedOut and silent are those of the failed that may be excused.
+		timedOut, silent int
+		errors           map[string]int
 	}
 	loads, names := map[string]*load{}, []string(nil)
 	tallies := [][]leak.Tally{warmup}
 	for _, shot := range shots[1:] {
 		tallies = append(tallies, shot.Load)
 	}
-	for _, round := range tallies {
+	for i, round := range tallies {
 		for _, t := range round {
 			l := loads[t.Action]
 			if l == nil {
@@ -164,11 +181,11 @@ func badLoad(warmup []leak.Tally, shots []leak.Snapshot, hungAreJudged bool) str
 				names = append(names, t.Action)
 			}
 			l.attempted += t.Attempted
-			failed := max(t.Failed, t.Attempted-t.Succeeded, 0)
-			if hungAreJudged {
-				failed = max(failed-t.TimedOut-t.Silent, 0)
+			l.failed += max(t.Failed, t.Attempted-t.Succeeded, 0)
+			if i > 0 {
+				l.timedOut += t.TimedOut
+				l.silent += t.Silent
 			}
-			l.failed += failed
 			for _, e := range t.Errors {
 				l.errors[e.Message] += e.Count
 			}
@@ -178,7 +195,8 @@ func badLoad(warmup []leak.Tally, shots []leak.Snapshot, hungAreJudged bool) str
 	for _, name := range names {
 		l := loads[name]
 		attempted = attempted || l.attempted > 0
-		if float64(l.failed) > maxFailed*float64(l.attempted) {
+		counted := float64(l.failed) - min(float64(l.timedOut), excused.hung) - min(float64(l.silent), excused.silent*float64(l.attempted))
+		if counted > maxFailed*float64(l.attempted) {
 			return fmt.Sprintf("%d of %d operations (%s) failed%s", l.failed, l.attempted, name, mostFrequent(l.errors))
 		}
 	}

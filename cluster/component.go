@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"path"
@@ -20,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/leakrig/leakrig/cluster/upstream"
 	"github.com/leakrig/leakrig/leak"
 )
 
@@ -189,14 +191,43 @@ func (c *kindCluster) Observe(ctx context.Context, spec leak.ComponentSpec, prog
 	switch {
 	case spec.Node != "":
 		node = c.name + "-" + spec.Node
-	case subject != nil:
+	case subject != nil && slices.Contains([]string{leak.Kubelet, leak.Containerd, leak.ContainerdShim}, spec.Component):
 		node = subject.node
 	}
 	err := c.observe(ctx, following, part, spec.Component, node, subject)
+	if err == nil {
+		err = c.asPinned(part, spec.Component)
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("component %s on %s: %w", spec.Name, node, err), part.Stop(ctx))
 	}
 	return part, nil
+}
+
+// asPinned tells whether the component that runs was built as the variant pins it.
+func (c *kindCluster) asPinned(part *component, kind string) error {
+	for _, pin := range c.pins {
+		versions := map[string]string{}
+		switch {
+		case pin.Command == "containerd" && (kind == leak.Containerd || kind == leak.ContainerdShim):
+			versions[upstream.ContainerdPath(pin.Version)] = pin.Version
+		case pin.Command == "kubelet" && kind == leak.Kubelet:
+			versions["k8s.io/kubernetes"] = pin.Version
+		default:
+			continue
+		}
+		maps.Copy(versions, pin.Modules)
+		for _, m := range part.info.Modules {
+			_, replaced, _ := strings.Cut(m.Replace, " ")
+			if want := versions[m.Path]; want != "" && (m.Version == want || replaced == want) {
+				delete(versions, m.Path)
+			}
+		}
+		if len(versions) > 0 {
+			return fmt.Errorf("it was not built as pinned: go version -m of the running binary does not show %v", versions)
+		}
+	}
+	return nil
 }
 
 func (c *kindCluster) observe(ctx, following context.Context, part *component, kind, node string, subject *pod) (err error) {
@@ -284,27 +315,38 @@ type nodeSocket struct {
 	engine engine
 	node   string
 	path   string // in the node
-	here   string // on this machine
+	here   string // on this machine, "" where it cannot be reached
 }
 
 // socket finds the way to a socket inside a node.
 func (c *kindCluster) socket(ctx context.Context, node, at string) (*nodeSocket, error) {
-	pid, err := c.engine.run(ctx, "inspect", "-f", "{{.State.Pid}}", node)
-	return &nodeSocket{c.engine, node, at, path.Join("/proc", pid, "root", at)}, err
+	s := &nodeSocket{engine: c.engine, node: node, path: at}
+	// The pid may be that of an engine elsewhere: the node's first process has to be the one seen here.
+	if _, err := c.procHere(ctx, node, "/proc/1"); err == nil {
+		pid, err := c.engine.run(ctx, "inspect", "-f", "{{.State.Pid}}", node)
+		if err != nil {
+			return nil, err
+		}
+		s.here = path.Join("/proc", pid, "root", at)
+	}
+	return s, nil
 }
 
 func (s *nodeSocket) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.here != "" {
+		return s.dial(r)
+	}
+	out, err := s.engine.output(r.Context(), "exec", s.node, "curl", "--silent", "--show-error", "--include", "--raw",
+		"--unix-socket", s.path, r.URL.String())
+	if err != nil {
+		return nil, err
+	}
+	return http.ReadResponse(bufio.NewReader(bytes.NewReader(out)), r)
+}
+
+func (s *nodeSocket) dial(r *http.Request) (*http.Response, error) {
 	direct := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", s.here)
 	}}
-	resp, err := direct.RoundTrip(r)
-	if err == nil || r.Context().Err() != nil {
-		return resp, err
-	}
-	out, curlErr := s.engine.output(r.Context(), "exec", s.node, "curl", "--silent", "--show-error", "--include",
-		"--unix-socket", s.path, r.URL.String())
-	if curlErr != nil {
-		return nil, errors.Join(err, curlErr)
-	}
-	return http.ReadResponse(bufio.NewReader(bytes.NewReader(out)), r)
+	return direct.RoundTrip(r)
 }

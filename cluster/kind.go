@@ -66,7 +66,7 @@ func (k *Kind) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, erro
 		}
 	}
 	start := time.Now()
-	c := &kindCluster{engine: e, name: "leakrig-" + o.Run, image: image, logs: o.Logs, progress: o.Progress, keep: k.Keep, kubeconfigFile: filepath.Join(o.Scratch, "admin.kubeconfig")}
+	c := &kindCluster{engine: e, name: "leakrig-" + o.Run, image: image, logs: o.Logs, progress: o.Progress, pins: o.Node, keep: k.Keep, kubeconfigFile: filepath.Join(o.Scratch, "admin.kubeconfig")}
 	if k.Keep || k.Reuse && c.adopt(ctx, k, o.Spec.Nodes) {
 		c.name = keptName(image, o.Spec.Nodes)
 		c.kubeconfigFile = keptKubeconfig(k.Cache, c.name)
@@ -146,6 +146,7 @@ type kindCluster struct {
 	logs           string
 	progress       leak.Progress
 	info           leak.ClusterInfo
+	pins           []leak.NodePin
 	// keep leaves the cluster running; reused says that an earlier run has left it.
 	keep, reused bool
 	// pods counts the subjects that ran, for the names of their objects.

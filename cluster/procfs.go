@@ -92,7 +92,11 @@ func (p *procFS) exec(name string, command ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	args := append([]string{"exec", p.node}, command...)
-	return p.engine.output(ctx, append(args, path.Join(p.dir, name))...)
+	out, err := p.engine.output(ctx, append(args, path.Join(p.dir, name))...)
+	if err != nil && (strings.Contains(err.Error(), "No such file") || strings.Contains(err.Error(), "No such process")) {
+		err = &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
+	}
+	return out, err
 }
 
 // ReadFile reads a file.

@@ -32,7 +32,7 @@ const (
 
 func (c *kindCluster) shim(ctx context.Context, node string, p *pod) (*shim, error) {
 	out, err := c.engine.run(ctx, "exec", node, "sh", "-c",
-		`pgrep -o -f "containerd-shim-runc-v2 .*-id $(crictl pods --quiet --label "$1" --label "$2")"`, "sh",
+		`id=$(crictl pods --quiet --label "$1" --label "$2") && [ -n "$id" ] && pgrep -o -f "containerd-shim-runc-v2 .*-id $id"`, "sh",
 		"io.kubernetes.pod.name="+p.name, "io.kubernetes.pod.namespace="+p.namespace)
 	if err != nil {
 		return nil, fmt.Errorf("find the pod's shim: %w", err)

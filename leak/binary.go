@@ -3,6 +3,7 @@ package leak
 import (
 	"debug/buildinfo"
 	"io"
+	"runtime/debug"
 	"strings"
 )
 
@@ -14,7 +15,11 @@ func ReadBinary(r io.ReaderAt) SubjectInfo {
 		return SubjectInfo{} // not a Go program, or one stripped of it
 	}
 	info := SubjectInfo{GoVersion: b.GoVersion}
-	for _, m := range b.Deps {
+	deps := b.Deps
+	if v := b.Main.Version; v != "" && v != "(devel)" { // a release, built in its own module
+		deps = append([]*debug.Module{&b.Main}, deps...)
+	}
+	for _, m := range deps {
 		module := Module{Path: m.Path, Version: m.Version}
 		if m.Replace != nil {
 			module.Replace = strings.TrimSpace(m.Replace.Path + " " + m.Replace.Version)

@@ -136,7 +136,7 @@ type Access struct {
 type ComponentSpec struct {
 	Component string         `yaml:"component" doc:"kubelet, containerd, containerd-shim (of the program's pod), kube-apiserver, kube-scheduler or kube-controller-manager"`
 	Name      string         `yaml:"name,omitempty" doc:"what checks and reports call it (default: the component); its probes are NAME/PROBE"`
-	Node      string         `yaml:"node,omitempty" doc:"the node, as in control-plane or worker2 (default: the one that the program's pod is on, else the first)"`
+	Node      string         `yaml:"node,omitempty" doc:"the node, as in control-plane or worker2 (default: the first; for kubelet, containerd and its shim the one that the program's pod is on)"`
 	Probes    []Block[Probe] `yaml:"probes" doc:"what is read of it at every snapshot"`
 }
 

@@ -30,6 +30,9 @@ var errNotServed = errors.New("not served (404)")
 // fetch gets one pprof path on a connection of its own, closed afterwards: one kept open would be a
 // goroutine on the subject's side.
 func fetch(ctx context.Context, t leak.Target, path string) ([]byte, error) {
+	if t.Transport == nil {
+		return nil, errors.New("the subject serves no pprof")
+	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.Pprof+path, nil)

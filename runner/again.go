@@ -39,15 +39,20 @@ func (m *measurement) lookAgain(ctx context.Context, s *leak.Snapshot) error {
 	return nil
 }
 
-// blocked are the groups of the first reading that the second one has as well, with the smaller count.
+// blocked are the groups of the first reading that the second one has as well: the same goroutines, where
+// their numbers are known.
 func (m *measurement) blocked(first []leak.Group, again leak.Poll) []leak.Group {
-	later := map[string]int64{}
+	later := map[string]leak.Group{}
 	for _, g := range again.Groups {
-		later[g.Stack] = g.Count
+		later[g.Stack] = g
 	}
 	var both []leak.Group
 	for _, g := range first {
-		if n := min(g.Count, later[g.Stack]); n > 0 && waits(again.Stacks[g.Stack].State) {
+		n := min(g.Count, later[g.Stack].Count)
+		if len(g.IDs) > 0 && len(later[g.Stack].IDs) > 0 { // the very same goroutines
+			n = min(n, int64(len(g.IDs)-len(g.IDs.Without(later[g.Stack].IDs))))
+		}
+		if n > 0 && waits(again.Stacks[g.Stack].State) {
 			both = append(both, leak.Group{Stack: g.Stack, Count: n})
 		}
 	}

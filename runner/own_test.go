@@ -107,7 +107,7 @@ func TestLookAgain(t *testing.T) {
 		l := newLab(t)
 		l.Variants = l.Variants[:1]
 		l.Scenario.Spec.Round[0].Value = &slowAction{fakeAction{l, "load", 4}}
-		l.Scenario.Spec.Warmup.Rounds = 0
+		l.Scenario.Spec.Warmup.Rounds, l.LookAgain = 0, true
 		l.polls = func(n int64) leak.Poll {
 			p := polled("dump", map[string]int64{"stuck": n, "works": 3})
 			s := p.Stacks["works"]

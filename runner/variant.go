@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"time"
@@ -54,15 +55,16 @@ func (r *run) variant(ctx context.Context, v leak.Variant, record *leak.VariantR
 		case <-ctx.Done():
 		}
 	}()
-	go func() { cancel(r.watchCluster(ctx)) }()
+	watched := r.cluster
+	go func() { cancel(r.watchCluster(ctx, watched)) }()
 	m := &measurement{run: r, variant: v, name: v.Name, record: record, subject: subject, next: 1}
 	return m.blame(ctx, m.rounds(ctx))
 }
 
 // watchCluster returns when the cluster has not answered twice in a row, with the reason, or when ctx
 // ends. Without it, every operation of a round would wait for its own deadline.
-func (r *run) watchCluster(ctx context.Context) error {
-	if r.cluster == nil {
+func (r *run) watchCluster(ctx context.Context, c leak.Cluster) error {
+	if c == nil {
 		<-ctx.Done()
 		return nil
 	}
@@ -70,7 +72,7 @@ func (r *run) watchCluster(ctx context.Context) error {
 		if err := sleep(ctx, r.CheckEvery); err != nil {
 			return nil
 		}
-		err := r.cluster.Check(ctx)
+		err := c.Check(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -182,9 +184,13 @@ func (m *measurement) keep(ctx context.Context, round int, load []leak.Tally) er
 		return err
 	}
 	snapshot.Load = load
-	if timedOut(load) {
+	if m.LookAgain && timedOut(load) {
 		if err := m.lookAgain(ctx, &snapshot); err != nil {
-			return fmt.Errorf("second dump: %w", err)
+			if ctx.Err() != nil {
+				return err
+			}
+			// What was read is kept; the check that needs the second dump is then undecided.
+			m.record.Warnings = append(m.record.Warnings, fmt.Sprintf("round %d: second dump: %v", round, err))
 		}
 	}
 	m.record.Snapshots = append(m.record.Snapshots, snapshot)
@@ -212,12 +218,12 @@ func (m *measurement) idle(ctx context.Context) error {
 
 // snapshot settles and takes all samples.
 func (m *measurement) snapshot(ctx context.Context, round int, dir string) (leak.Snapshot, error) {
-	s, poller, err := m.settle(ctx)
+	s, err := m.settle(ctx)
 	if err != nil {
 		return leak.Snapshot{}, fmt.Errorf("settle: %w", err)
 	}
 	snapshot := leak.Snapshot{
-		Round: round, Time: time.Now().UTC().Truncate(time.Millisecond), Operations: m.counted, Settle: s.result,
+		Round: round, Time: time.Now().UTC().Truncate(time.Millisecond), Operations: m.counted, Settle: s.worst,
 	}
 	for _, probe := range m.Scenario.Spec.AllProbes() {
 		reading, err := probe.Value.Sample(ctx, m.target(probe))
@@ -225,8 +231,8 @@ func (m *measurement) snapshot(ctx context.Context, round int, dir string) (leak
 			return leak.Snapshot{}, fmt.Errorf("capture %s: %w", probe.Name, err)
 		}
 		reading.Sample.Probe = probe.Name
-		if probe.Name == poller {
-			m.useMinima(&reading.Sample, s)
+		if watched, ok := s.probes[probe.Name]; ok {
+			m.useMinima(&reading.Sample, watched)
 		}
 		for _, f := range reading.Files {
 			name := path.Join(dir, probe.Component, f.Name)
@@ -257,22 +263,47 @@ func (m *measurement) enough(round int) string {
 	return m.Enough(m.variant, *m.record)
 }
 
-// settle waits with the first probe that can be polled cheaply and names it; without one it waits for one
-// quiet window.
-func (m *measurement) settle(ctx context.Context) (settled, string, error) {
+// settlement is how the probes that can be polled settled, by name, and the one that did worst.
+type settlement struct {
+	probes map[string]settled
+	worst  leak.SettleResult
+	stacks map[string]leak.Stack
+}
+
+// settle waits with every probe that can be polled cheaply, one after another; without any it waits for
+// one quiet window. A subject that only writes dumps is not asked for more of them than the snapshot needs.
+func (m *measurement) settle(ctx context.Context) (settlement, error) {
 	spec := m.Scenario.Spec.Settle
+	all := settlement{probes: map[string]settled{}, stacks: map[string]leak.Stack{}}
 	for _, probe := range m.Scenario.Spec.AllProbes() {
 		target := m.target(probe)
-		if poller, ok := probe.Value.(leak.Poller); ok && target.Dump == nil {
-			s, err := settle(ctx, spec, func(ctx context.Context) (leak.Poll, error) { return poller.Poll(ctx, target) })
-			return s, probe.Name, err
+		poller, ok := probe.Value.(leak.Poller)
+		if !ok || target.Dump != nil {
+			continue
 		}
+		s, err := settle(ctx, spec, func(ctx context.Context) (leak.Poll, error) { return poller.Poll(ctx, target) })
+		if err != nil {
+			return all, fmt.Errorf("%s: %w", probe.Name, err)
+		}
+		seconds, polls := all.worst.Seconds+s.result.Seconds, all.worst.Polls+s.result.Polls
+		if len(all.probes) == 0 || all.worst.Settled && !s.result.Settled {
+			all.worst = s.result
+			if probe.Component != "" {
+				all.worst.Reason = probe.Name + ": " + s.result.Reason
+			}
+		}
+		all.worst.Seconds, all.worst.Polls = seconds, polls
+		all.probes[probe.Name] = s
+		maps.Copy(all.stacks, s.stacks)
 	}
-	err := sleep(ctx, spec.Quiet.D())
-	return settled{result: leak.SettleResult{
+	if len(all.probes) > 0 {
+		return all, nil
+	}
+	all.worst = leak.SettleResult{
 		Settled: true, Seconds: spec.Quiet.D().Seconds(),
 		Reason: fmt.Sprintf("waited %s; none of the probes can be polled", spec.Quiet),
-	}}, "", err
+	}
+	return all, sleep(ctx, spec.Quiet.D())
 }
 
 // useMinima replaces what the sample happened to see by the minima of the last settle window. The raw

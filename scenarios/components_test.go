@@ -66,7 +66,7 @@ func TestComponents(t *testing.T) {
 		},
 		{
 			"the heap of a shim", "name: shim, probes: [goroutine]", "name: shim, probes: [goroutine, heap]",
-			`11:70: spec.subject.components[1].probes[1].heap: a shim serves no heap profile | take goroutine and process`,
+			`11:70: spec.subject.components[1].probes[1].heap: a shim serves no profiles, only a dump of its goroutines | take goroutine and process`,
 		},
 		{
 			"a shim without a pod", "    build: ./server\n", "    command: [server]\n",

@@ -239,15 +239,19 @@ func (v *validator) components(list string) {
 			v.add(path+".component", "subject.build, with placement pod, makes the pod", "a shim belongs to a pod, and the scenario starts none")
 		}
 		if v.has(path+".name") || v.has(path+".component") && slices.Contains(leak.ComponentKinds(), c.Component) {
-			v.name(path+".component", c.Name)
+			at := path + ".component"
+			if v.has(path + ".name") {
+				at = path + ".name"
+			}
+			v.name(at, c.Name)
 		}
 		if len(c.Probes) == 0 {
 			v.add(path+".probes", "for example [goroutine, heap]; see `leakrig kinds`", "at least one probe is needed")
 		}
 		v.probeList(path+".probes", c.Probes)
 		for k, p := range c.Probes {
-			if c.Component == leak.ContainerdShim && p.Kind == "heap" {
-				v.add(blockPath(path+".probes", c.Probes, k), "take goroutine and process", "a shim serves no heap profile")
+			if c.Component == leak.ContainerdShim && p.Kind != "goroutine" && p.Kind != "process" {
+				v.add(blockPath(path+".probes", c.Probes, k), "take goroutine and process", "a shim serves no profiles, only a dump of its goroutines")
 			}
 		}
 	}
@@ -261,6 +265,9 @@ func (v *validator) components(list string) {
 // pins checks the versions of a variant's node commands.
 func (v *validator) pins(list string, pins []leak.NodePin) {
 	commands := []string{"containerd", "kubelet", "runc"}
+	if len(pins) > 0 && v.s.Spec.Cluster == nil {
+		v.add(list, "give spec.cluster: {providers: [kind]}", "there is no cluster whose nodes could have these commands")
+	}
 	names := make([]string, len(pins))
 	for i, p := range pins {
 		path := item(list, i)

@@ -104,11 +104,11 @@ func (o *observed) Stop(ctx context.Context) error {
 	o.stop()
 	o.end(nil)
 	var errs []error
+	if o.program != nil { // first: it must not wait for the rest
+		errs = append(errs, o.program.Stop(ctx))
+	}
 	for _, c := range o.components {
 		errs = append(errs, c.Stop(ctx))
-	}
-	if o.program != nil {
-		errs = append(errs, o.program.Stop(ctx))
 	}
 	return errors.Join(errs...)
 }

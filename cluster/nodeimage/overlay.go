@@ -11,6 +11,9 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
+// overlayLabel is on images made of another node image, and on the containers that they are made in.
+const overlayLabel = "leakrig.dev/overlay"
+
 // overlaidCommands are what a pin may name, with the commands that its module brings.
 var overlaidCommands = map[string]func(version string) (upstream.Module, []func(upstream.Module) command){
 	"containerd": func(version string) (upstream.Module, []func(upstream.Module) command) {
@@ -105,7 +108,7 @@ func Overlay(ctx context.Context, o Options, base string, pins []leak.NodePin) (
 func (o Options) lay(ctx context.Context, base, ref string, entries []entry) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, loadTime, fmt.Errorf("%s did not take the files in %s", o.Engine, loadTime))
 	defer cancel()
-	out, err := run(ctx, nil, o.Engine, "create", "--network=none", base)
+	out, err := run(ctx, nil, o.Engine, "create", "--network=none", "--label="+overlayLabel, base)
 	if err != nil {
 		return err
 	}
@@ -121,7 +124,7 @@ func (o Options) lay(ctx context.Context, base, ref string, entries []entry) (er
 	if _, err := run(ctx, r, o.Engine, "cp", "-", container+":/"); err != nil {
 		return err
 	}
-	_, err = run(ctx, nil, o.Engine, "commit", container, ref)
+	_, err = run(ctx, nil, o.Engine, "commit", "--change=LABEL "+overlayLabel+"=1", container, ref)
 	return err
 }
 

@@ -43,8 +43,9 @@ type Module struct {
 	generate func(ctx context.Context, version string) ([]byte, error)
 	// modules are versions that stand in for those of the go.mod, by module path.
 	modules map[string]string
-	// cgo is set for commands with C in them.
-	cgo bool
+	// cgo is set for commands with C in them, tags are build tags.
+	cgo  bool
+	tags string
 	// stamp are the -X flags without which the commands do not know their own version.
 	stamp []string
 }
@@ -123,7 +124,7 @@ func (b Builder) compile(ctx context.Context, m Module, dir string, p pin, pkg, 
 	}
 	c := compilation{Builder: b, dir: dir, what: command + " " + m.version, cgo: m.cgo}
 	packages := 0
-	err := c.golang(ctx, func(string) { packages++ }, "list", mode, "-deps", pkg)
+	err := c.golang(ctx, func(string) { packages++ }, "list", mode, "-tags", m.tags, "-deps", pkg)
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func (b Builder) compile(ctx context.Context, m Module, dir string, p pin, pkg, 
 	err = c.golang(ctx, func(string) {
 		compiled++
 		b.Progress.Status("building %s %s: %d of at most %d packages compiled", command, m.version, compiled, packages)
-	}, "build", mode, "-v", "-trimpath", "-buildvcs=false", "-ldflags", strings.Join(append([]string{"-s", "-w"}, m.stamp...), " "), "-o", tmp, pkg)
+	}, "build", mode, "-tags", m.tags, "-v", "-trimpath", "-buildvcs=false", "-ldflags", strings.Join(append([]string{"-s", "-w"}, m.stamp...), " "), "-o", tmp, pkg)
 	if err != nil {
 		return err
 	}
@@ -156,7 +157,7 @@ func (c compilation) golang(ctx context.Context, line func(string), args ...stri
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "CGO_ENABLED=0")
 	if c.cgo {
 		if _, err := exec.LookPath("gcc"); err != nil {
-			return leak.WithHint(fmt.Errorf("%s has C in it, and there is no C compiler", c.what), "apt-get install gcc libc6-dev")
+			return leak.WithHint(fmt.Errorf("%s has C in it, and there is no C compiler", c.what), "apt-get install gcc libc6-dev libseccomp-dev pkg-config")
 		}
 		cmd.Env = append(cmd.Env, "CGO_ENABLED=1", "CC=gcc")
 	}

@@ -51,11 +51,11 @@ func ContainerdPath(version string) string {
 	return "github.com/containerd/containerd"
 }
 
-// Runc is runc at a released version. It enters namespaces in C, so it needs a C compiler.
+// Runc is runc at a released version. It enters namespaces in C, so it needs a C compiler, and libseccomp.
 func Runc(version string) Module {
 	const path = "github.com/opencontainers/runc"
 	return Module{
-		name: "runc", version: version, cgo: true,
+		name: "runc", version: version, cgo: true, tags: "seccomp", // without it no pod with a seccomp profile starts
 		generate: func(ctx context.Context, version string) ([]byte, error) {
 			return dependentMod(ctx, "runc", path, version)
 		},

@@ -409,7 +409,7 @@ func (f *runFlags) measure(ctx context.Context, s *leak.Scenario, variants []lea
 	launcher.Scratch = filepath.Join(scratch, "subjects")
 	config := runner.Config{
 		Scenario: s, Variants: variants, Dir: dir, Launcher: launcher, Metrics: metrics(s), Progress: progress,
-		Version: version(), Args: f.args, CheckEvery: checkEvery, OwnClusters: s.Spec.OwnClusters(),
+		Version: version(), Args: f.args, CheckEvery: checkEvery, OwnClusters: s.Spec.OwnClusters(), LookAgain: checks.JudgesHung(s),
 		Enough: func(v leak.Variant, record leak.VariantRecord) string {
 			return checks.Enough(s, v, record, leak.MetricsByName(metrics(s)))
 		},

@@ -16,7 +16,7 @@ func TestParallelExec(t *testing.T) {
 	needsKind(t)
 	privateTmp(t)
 	runs := t.TempDir()
-	r := run(t, "run", "parallel-exec", "--variant", "leaky,fixed", "--rounds", "3", "--runs-dir", runs)
+	r := run(t, "run", "parallel-exec", "--variant", "leaky,fixed", "--rounds", "6", "--runs-dir", runs)
 	if r.code != leak.ExitMet {
 		t.Fatal(r)
 	}
@@ -48,7 +48,7 @@ func TestParallelExec(t *testing.T) {
 	if leaky.Stopped == "" {
 		t.Error("the deadlock stood, and the rounds went on")
 	}
-	if len(fixed.Snapshots) != 4 {
+	if len(fixed.Snapshots) != 7 {
 		t.Errorf("fixed: %d snapshots", len(fixed.Snapshots))
 	}
 	on := variantVerdict(t, verdict, "leaky")
