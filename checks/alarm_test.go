@@ -12,7 +12,7 @@ import (
 // series a run, far over the bound each, so that only the statistics stand between them and a false
 // alarm. The budget allows 1 in 1000; the gates beside the trend test make it rarer.
 func TestFalseAlarmRate(t *testing.T) {
-	const runs = 20_000
+	const runs = 8_000
 	s := &leak.Scenario{Spec: leak.Spec{
 		Rounds:   6,
 		Variants: []leak.Variant{{Name: "v", Expect: leak.ExpectClean}},
@@ -48,8 +48,8 @@ func TestFalseAlarmRate(t *testing.T) {
 			}
 		}
 	}
-	// Binomial with mean 20 at most: 35 is beyond three standard deviations.
-	if most := 35; significant > most || alarms > most {
+	// Binomial with mean 8 at most: 18 is beyond three standard deviations.
+	if most := 18; significant > most || alarms > most {
 		t.Errorf("%d trends and %d alarms in %d runs, allowed %d", significant, alarms, runs, most)
 	}
 	t.Logf("%d runs: %d significant trends, %d false alarms", runs, significant, alarms)

@@ -356,6 +356,50 @@ func TestSurvivors(t *testing.T) {
 	}
 }
 
+// One stack that grows cannot hide behind another that shrinks, where each is judged by itself.
+func TestEach(t *testing.T) {
+	masked := func(growing, shrinking func(round int) int64) leak.VariantRecord {
+		v := variantOf("v", 0, 0, 0, 0, 0, 0, 0, 0)
+		for i, shot := range append(pointersTo(v.Snapshots), v.Idle) {
+			i = min(i, 7)
+			for source, groups := range shot.Samples[0].Groups {
+				groups[0].Count, groups[1].Count = growing(i), shrinking(i)
+				shot.Samples[0].Groups[source] = groups
+			}
+			shot.Samples[0].Values["count"] = float64(growing(i) + shrinking(i))
+		}
+		return v
+	}
+	up := func(i int) int64 { return int64(20 * i) }
+	down := func(i int) int64 { return int64(900 - 40*i) }
+	flat := func(int) int64 { return 5 }
+	for _, tt := range []struct {
+		name    string
+		v       leak.VariantRecord
+		alpha   float64
+		each    bool
+		want    leak.Outcome
+		summary string
+	}{
+		{"the sum shrinks", masked(up, down), 2.5e-4, false, leak.Clean, "within 0.01"},
+		{"one of them grows", masked(up, down), 2.5e-4, true, leak.Leaking, "+1.00 goroutines per operation, blocked in chan send at watch.(*StreamWatcher).receive (140 after 140 operations"},
+		{"none grows", masked(flat, down), 2.5e-4, true, leak.Clean, "within 0.01"},
+		{"both grow: the faster one is told", masked(up, func(i int) int64 { return int64(9 + 80*i) }), 2.5e-4, true, leak.Leaking, "+4.00 goroutines per operation, blocked in IO wait"},
+		{"they share the budget", masked(up, down), perfect(7) * 1.5, true, leak.Inconclusive, "the trend is not sustained enough"},
+	} {
+		c := &Stack{Probe: "goroutine", Match: ".", MaxPerOp: quantity(0.01), Each: tt.each}
+		e := evidenceOf(tt.v, 7)
+		e.Alpha = tt.alpha
+		f := c.Check(e)
+		if f.Outcome != tt.want || !strings.Contains(f.Summary, tt.summary) {
+			t.Errorf("%s: %v: %s", tt.name, f.Outcome, f.Summary)
+		}
+	}
+	if err := (&Stack{Probe: "goroutine", Match: ".", Max: quantity(1), Each: true}).Validate(); err == nil || !strings.Contains(err.Error(), "each") {
+		t.Errorf("each with max: %v", err)
+	}
+}
+
 func TestModule(t *testing.T) {
 	frames := func(frames ...leak.Frame) leak.Stack { return leak.Stack{Frames: frames} }
 	all := append([]leak.Module{{Path: "k8s.io/api", Version: "v1", Replace: "example.com/fork v2"}, {Path: "local", Version: "v0"}}, modules...)

@@ -21,7 +21,7 @@ func Kinds() []leak.Kind[leak.Check] {
 		{
 			Name: "stack",
 			Doc: "A bound on the goroutines that stand on a stack, or on the heap bytes that were allocated on it. " +
-				"`max` bounds what they gained in all, as delta does; `maxPerOp` bounds their growth per operation, as growth does.",
+				"`max` bounds what they gained in all, as delta does; `maxPerOp` bounds their growth per operation, as growth does; with `each` that of every single stack.",
 			New: func() leak.Check { return &Stack{Probe: "goroutine"} },
 		},
 		{

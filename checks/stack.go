@@ -17,6 +17,7 @@ type Stack struct {
 	State    string         `yaml:"state,omitempty" doc:"wait state, as a goroutine dump prints it (chan send)"`
 	Max      *leak.Quantity `yaml:"max,omitempty" doc:"the most they may gain over all rounds together; this or maxPerOp"`
 	MaxPerOp *leak.Quantity `yaml:"maxPerOp,omitempty" doc:"the most they may grow per operation; this or max"`
+	Each     bool           `yaml:"each,omitempty" doc:"hold each stack that matches to maxPerOp by itself, and not their sum: one that grows cannot hide behind one that shrinks"`
 }
 
 // Reads tells the probe whose stacks are judged.
@@ -47,6 +48,9 @@ func (c *Stack) Validate() error {
 	if c.Max != nil {
 		errs = append(errs, needBound("max", *c.Max))
 	}
+	if c.Each && c.MaxPerOp == nil {
+		errs = append(errs, &leak.FieldError{Field: "each", Problem: "needs maxPerOp", Hint: "a bound in all is one of the sum"})
+	}
 	if c.MaxPerOp != nil {
 		errs = append(errs, needBound("maxPerOp", *c.MaxPerOp))
 	}
@@ -74,6 +78,11 @@ func (c *Stack) Check(of leak.Evidence) leak.Finding {
 	err = e.read(&s, m.sum)
 	s.survived = m.survived()
 	f.Stacks = census.growing(func(id string) bool { return m.stacks[id].matches })
+	if c.Each && err == nil {
+		if worst := m.worst(e, f); worst != nil {
+			return *worst
+		}
+	}
 	f = e.judge(f, s, err)
 	switch {
 	case census.fallback:
@@ -192,6 +201,13 @@ func (m matcher) survived() *float64 {
 		}
 	}
 	return &n
+}
+
+// survivedOn counts the survivors on one stack, nil where nobody has a number.
+func (m matcher) survivedOn(id string) *float64 {
+	only := m
+	only.stacks = map[string]match{id: m.stacks[id]}
+	return only.survived()
 }
 
 // matchOne returns the check as a predicate on stacks.

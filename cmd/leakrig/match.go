@@ -168,8 +168,8 @@ func printSkeleton(out io.Writer, path string) error {
 	var checks strings.Builder
 	for _, s := range m.Unexplained {
 		frame, ok := telling(s.Stack)
-		if !ok || len(names) == skeletonStacks {
-			continue
+		if !ok || len(names) == skeletonStacks || len(names) > 0 && 10*s.To < m.Total {
+			continue // all fingerprints must show: only stacks that stand out are good for that
 		}
 		name := fmt.Sprintf("stack-%d", len(names)+1)
 		names = append(names, name)

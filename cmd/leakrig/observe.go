@@ -68,6 +68,7 @@ spec:
   probes: [goroutine, heap]
   checks:
     - growth: {name: goroutines, probe: goroutine, maxPerOp: {{json .MaxGoroutines}}}
+    - stack: {name: any-stack, match: ., each: true, maxPerOp: {{json .MaxGoroutines}}}
     - growth: {name: heap, probe: heap, maxPerOp: {{json .MaxHeap}}}
 `))
 

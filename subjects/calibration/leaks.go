@@ -85,6 +85,23 @@ func two(o options) func() {
 	})
 }
 
+// masked leaks a goroutine while two idle workers end, so that there are ever fewer goroutines.
+func masked(o options) func() {
+	retire := make(chan struct{})
+	for range 1000 {
+		go func() { <-retire }()
+	}
+	return rarely(o, func() {
+		leakGoroutine()
+		for range 2 {
+			select {
+			case retire <- struct{}{}:
+			default:
+			}
+		}
+	})
+}
+
 // hidden leaks memory while a cache gives back twice as much, so that the heap as a whole shrinks.
 func hidden(o options) func() {
 	var mu sync.Mutex

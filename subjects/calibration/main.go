@@ -27,6 +27,7 @@ var plants = map[string]func(options) func(){
 	"descriptor": descriptor,
 	"two":        two,
 	"hidden":     hidden,
+	"masked":     masked,
 	// healthy.go
 	"nothing":   nothing,
 	"lazy":      lazy,

@@ -1,0 +1,50 @@
+package checks
+
+import (
+	"github.com/leakrig/leakrig/leak"
+)
+
+// comeAndGo is how many goroutines more or less on one stack of many say nothing.
+const comeAndGo = 2
+
+// worst judges every stack that matches by itself and returns the finding on the one that leaks most, or
+// else on one that cannot be decided; nil where each stays within the bound. They share the check's part of
+// the false-alarm budget, all stacks that were ever seen alike.
+func (m matcher) worst(e evidence, f leak.Finding) *leak.Finding {
+	var ids []string
+	for id := range m.stacks {
+		if m.stacks[id].matches {
+			ids = append(ids, id)
+		}
+	}
+	e.Alpha /= float64(max(len(ids), 1))
+	var worst *leak.Finding
+	for _, id := range ids {
+		s := series{unit: m.unit}
+		err := e.read(&s, func(shot *leak.Snapshot) (float64, error) { return m.counts[shot][id], nil })
+		if gain, _ := s.net(); err == nil && (s.rate() <= f.Bound || m.unit == "goroutines" && gain <= comeAndGo) {
+			continue // whatever came and went, it did not grow
+		}
+		one := f
+		one.Gates = []leak.Gate{}
+		one.Stacks = m.growing(func(other string) bool { return other == id })
+		s.survived = m.survivedOn(id)
+		one = e.judge(one, s, err)
+		if one.Outcome == leak.Clean || worst != nil && !graver(&one, worst) {
+			continue
+		}
+		worst = &one
+	}
+	return worst
+}
+
+// graver tells whether one leaks and the other does not, or more of it.
+func graver(one, other *leak.Finding) bool {
+	if (one.Outcome == leak.Leaking) != (other.Outcome == leak.Leaking) {
+		return one.Outcome == leak.Leaking
+	}
+	if one.PerOperation != other.PerOperation {
+		return one.PerOperation > other.PerOperation
+	}
+	return one.Stacks[0].ID < other.Stacks[0].ID // the same record gives the same verdict
+}
