@@ -1,17 +1,15 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/leakrig/leakrig/cluster/journal"
 	"github.com/leakrig/leakrig/leak"
 )
 
@@ -24,11 +22,8 @@ type shim struct {
 	mu     sync.Mutex // one dump at a time
 }
 
-// shimTimeout bounds the way of one dump into the journal, maxJournal what is read of it.
-const (
-	shimTimeout = 15 * time.Second
-	maxJournal  = 64 << 20
-)
+// shimTimeout bounds the way of one dump into the journal.
+const shimTimeout = 15 * time.Second
 
 func (c *kindCluster) shim(ctx context.Context, node string, p *pod) (*shim, error) {
 	out, err := c.engine.run(ctx, "exec", node, "sh", "-c",
@@ -60,10 +55,10 @@ func (s *shim) dump(ctx context.Context) ([]byte, error) {
 		return nil, errors.New("ask the shim for its stacks: the journal of containerd is empty")
 	}
 	for {
-		journal, err := s.engine.output(ctx, "exec", s.node, "journalctl", "--unit=containerd", "--after-cursor="+cursor,
+		log, err := s.engine.output(ctx, "exec", s.node, "journalctl", "--unit=containerd", "--after-cursor="+cursor,
 			"--output=json", "--all", "--output-fields=MESSAGE,_LINE_BREAK")
 		if err == nil {
-			if dump, complete := shimDump(journal); complete {
+			if dump, complete := journal.ShimDump(log); complete {
 				return dump, nil
 			}
 		}
@@ -73,73 +68,4 @@ func (s *shim) dump(ctx context.Context) ([]byte, error) {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-}
-
-// The shim's words around a dump.
-const (
-	dumpBegins = "=== BEGIN goroutine stack dump ==="
-	dumpEnds   = "=== END goroutine stack dump ==="
-)
-
-// foreign is a line of containerd's own log. containerd copies the shim's log in pieces, so its own lines
-// may stand in the middle of a dump.
-var foreign = regexp.MustCompile(`time="[^"]{19,40}" level=[a-z]+ msg=.*$`)
-
-// unescape undoes what logrus does to a text in quotes.
-var unescape = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\t`, "\t", `\"`, `"`)
-
-// shimDump takes the last dump out of the journal (journalctl -o json), and tells whether it is there to
-// its end. The journal cuts long lines; containerd's own lines between the pieces are left out.
-func shimDump(journal []byte) (dump []byte, complete bool) {
-	if len(journal) > maxJournal {
-		journal = journal[:maxJournal]
-	}
-	var text strings.Builder
-	inside := false
-	for line := range bytes.Lines(journal) {
-		var entry struct {
-			Message json.RawMessage `json:"MESSAGE"`
-		}
-		if json.Unmarshal(line, &entry) != nil {
-			continue // cut off while it was written
-		}
-		message := journalText(entry.Message)
-		if i := strings.Index(message, dumpBegins); i >= 0 {
-			text.Reset()
-			inside, complete = true, false
-			message = message[i+len(dumpBegins):]
-		}
-		if !inside {
-			continue
-		}
-		before, _, ended := strings.Cut(message, dumpEnds)
-		if !ended {
-			before = foreign.ReplaceAllString(before, "")
-		}
-		text.WriteString(before)
-		if ended {
-			inside, complete = false, true
-		}
-	}
-	if !complete {
-		return nil, false
-	}
-	return []byte(unescape.Replace(text.String())), true
-}
-
-// journalText reads a field of the journal's JSON: a string, or an array of bytes where it is no UTF-8.
-func journalText(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	var numbers []int
-	if json.Unmarshal(raw, &numbers) != nil {
-		return ""
-	}
-	b := make([]byte, len(numbers))
-	for i, n := range numbers {
-		b[i] = byte(n)
-	}
-	return string(b)
 }

@@ -20,7 +20,7 @@ var rows = [][]string{
 	{"cmd/leakrig"},
 	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports"},
 	{"cluster/nodeimage"},
-	{"cluster/upstream"},
+	{"cluster/upstream", "cluster/journal"},
 	{"leak"},
 }
 

@@ -1,4 +1,4 @@
-package cluster
+package journal
 
 import (
 	"encoding/json"
@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// journal writes entries as journalctl -o json does.
-func journal(messages ...any) []byte {
+// entries writes entries as journalctl -o json does.
+func entries(messages ...any) []byte {
 	var b strings.Builder
 	for _, m := range messages {
 		data, _ := json.Marshal(map[string]any{"MESSAGE": m, "__CURSOR": "s=1"})
@@ -42,20 +42,20 @@ func TestShimDump(t *testing.T) {
 		want     string
 		complete bool
 	}{
-		{"one entry", journal(head + one + `\n\n` + two + tail), want, true},
-		{"cut by the journal", journal(head+one[:20], one[20:]+`\n\n`, two+tail), want, true},
-		{"containerd's own line in between", journal(own, head+one, own, `\n\n`+two+tail, own), want, true},
-		{"containerd's own line in the middle of a piece", journal(head+one+own, `\n\n`+two+tail), want, true},
-		{"bytes that are no text", journal(bytesOf(head+one), `\n\n`+two+tail), want, true},
-		{"an older dump before it", journal(head+two+tail, head+one+`\n\n`+two+tail), want, true},
-		{"not there to its end", journal(head + one), "", false},
-		{"begun anew, not there to its end", journal(head+two+tail, head+one), "", false},
-		{"cut off in the middle of an entry", []byte(strings.TrimSuffix(string(journal(head+one+tail)), "\"}\n")), "", false},
-		{"no dump", journal(own), "", false},
+		{"one entry", entries(head + one + `\n\n` + two + tail), want, true},
+		{"cut by the journal", entries(head+one[:20], one[20:]+`\n\n`, two+tail), want, true},
+		{"containerd's own line in between", entries(own, head+one, own, `\n\n`+two+tail, own), want, true},
+		{"containerd's own line in the middle of a piece", entries(head+one+own, `\n\n`+two+tail), want, true},
+		{"bytes that are no text", entries(bytesOf(head+one), `\n\n`+two+tail), want, true},
+		{"an older dump before it", entries(head+two+tail, head+one+`\n\n`+two+tail), want, true},
+		{"not there to its end", entries(head + one), "", false},
+		{"begun anew, not there to its end", entries(head+two+tail, head+one), "", false},
+		{"cut off in the middle of an entry", []byte(strings.TrimSuffix(string(entries(head+one+tail)), "\"}\n")), "", false},
+		{"no dump", entries(own), "", false},
 		{"nothing", nil, "", false},
 		{"garbage", []byte("{\n]]\nnull\n"), "", false},
 	} {
-		got, complete := shimDump(c.journal)
+		got, complete := ShimDump(c.journal)
 		if string(got) != c.want || complete != c.complete {
 			t.Errorf("%s: %v\n%q\nwant\n%q", c.name, complete, got, c.want)
 		}
@@ -63,11 +63,11 @@ func TestShimDump(t *testing.T) {
 }
 
 func FuzzShimDump(f *testing.F) {
-	f.Add(journal(head + one + tail))
-	f.Add(journal(head, own, tail))
+	f.Add(entries(head + one + tail))
+	f.Add(entries(head, own, tail))
 	f.Add([]byte(`{"MESSAGE":[1,2,300]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		dump, complete := shimDump(data)
+		dump, complete := ShimDump(data)
 		if !complete && dump != nil {
 			t.Errorf("%d bytes of a dump that is not whole", len(dump))
 		}
@@ -75,15 +75,4 @@ func FuzzShimDump(f *testing.F) {
 			t.Error(fmt.Sprint("more came out than went in: ", len(dump)))
 		}
 	})
-}
-
-func TestStartTime(t *testing.T) {
-	for stat, want := range map[string]string{
-		"42 (a) b) c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20": "4711",
-		"42 (x) S 1": "", "": "",
-	} {
-		if got := startTime([]byte(stat)); got != want {
-			t.Errorf("%q: %q", stat, got)
-		}
-	}
 }
