@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Every fuzz target, for FUZZTIME each: the parsers of foreign bytes (profiles, dumps, metrics, scenarios,
-# records) and what is made of them. Those of package cluster come last: all of Kubernetes is instrumented
-# for them at first.
+# records) and what is made of them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
