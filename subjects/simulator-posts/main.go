@@ -15,25 +15,42 @@
 //
 // utilruntime.ReallyCrash is off, in all variants alike. Shutting the event broadcaster down while the
 // scheduler records a last event panics in less than one of a hundred POSTs, and would end the shipped
-// server in the middle of a run; now the panic is logged. Progress bars are off, too.
+// server in the middle of a run; now the panic is logged. Progress bars are off, too. And -room can give the
+// watches of its fake clientset more room than the 1000 events that Simulate gives them: on larger clusters
+// they overflow in one of twenty POSTs or so, which then answer 500.
 package main
 
 import (
+	"flag"
 	"log"
 	"os"
+	"reflect"
 
 	"github.com/alibaba/open-simulator/pkg/server"
 	"github.com/alibaba/open-simulator/pkg/simulator"
 	"github.com/pterm/pterm"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 func main() {
+	room := flag.Int("room", 1000, "events that a watch of the fake clientset holds; 1000 is as shipped")
+	flag.Parse()
 	pterm.DisableOutput()
 	utilruntime.ReallyCrash = false
 	s, err := server.NewServer(os.Getenv("KUBECONFIG"), "")
 	if err != nil {
 		log.Fatalf("simulator-posts: %v", err)
 	}
-	s.Start(simulator.DisablePTerm(true))
+	s.Start(withRoom(int32(*room), simulator.DisablePTerm(true)))
+}
+
+// withRoom is an option that sets the room, too. Simulate sets it to 1000 for every POST, before it applies
+// the options that it was given. What an option is given has no name outside of its package.
+func withRoom(room int32, option simulator.Option) simulator.Option {
+	apply := reflect.ValueOf(option)
+	return reflect.MakeFunc(apply.Type(), func(args []reflect.Value) []reflect.Value {
+		watch.DefaultChanSize = room
+		return apply.Call(args)
+	}).Interface().(simulator.Option)
 }
