@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -35,8 +36,29 @@ func (p podsOf) where(a *api, t leak.Target) (namespace, selector string) {
 	return cmp.Or(p.Namespace, a.namespace), cmp.Or(p.Selector, t.Selector)
 }
 
+// podsTimeout is how long pods may take to be seen running: the kubelet tells of them a second or so after
+// they have begun to answer.
+const podsTimeout = 10 * time.Second
+
 // pods lists the names of the running pods that match.
 func (a *api) pods(ctx context.Context, namespace, selector string) ([]string, error) {
+	for start := time.Now(); ; {
+		names, err := a.podsNow(ctx, namespace, selector)
+		if !errors.Is(err, errNoPod) || time.Since(start) > podsTimeout {
+			return names, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// errNoPod says that no running pod matches.
+var errNoPod = errors.New("no running pod")
+
+func (a *api) podsNow(ctx context.Context, namespace, selector string) ([]string, error) {
 	const hint = "selector and namespace say which pods are meant; left out, it is the subject's own where that is a pod"
 	if selector == "" {
 		return nil, leak.WithHint(errors.New("the subject is no pod, and there is no selector"), hint)
@@ -56,7 +78,7 @@ func (a *api) pods(ctx context.Context, namespace, selector string) ([]string, e
 		}
 	}
 	if len(names) == 0 {
-		return nil, leak.WithHint(fmt.Errorf("no running pod in namespace %s matches %s", namespace, selector), hint)
+		return nil, leak.WithHint(fmt.Errorf("%w in namespace %s matches %s", errNoPod, namespace, selector), hint)
 	}
 	return names, nil
 }
