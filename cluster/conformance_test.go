@@ -53,6 +53,11 @@ func TestKindThreeNodes(t *testing.T) {
 	}
 	defer s.Stop(ctx)
 	found, err := s.(*pod).current(ctx)
+	// The kubelet tells of the pod's address a moment after the subject has begun to answer.
+	for deadline := time.Now().Add(10 * time.Second); err == nil && found.Status.PodIP == "" && time.Now().Before(deadline); {
+		time.Sleep(100 * time.Millisecond)
+		found, err = s.(*pod).current(ctx)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
