@@ -38,7 +38,7 @@ func TestCalibration(t *testing.T) {
 		{"lazy", "heap", "alloc", 8 << 20},
 		{"pool", "goroutine", "count", 20},
 		{"lru", "heap", "alloc", 256 << 10},
-		{"connections", "goroutine", "count", 5},
+		{"connections", "goroutine", "count", 15},
 	} {
 		if grew := grown(t, record.Variant(healthy.variant), healthy.probe, healthy.metric); grew < healthy.least {
 			t.Errorf("%s grew by %.0f", healthy.variant, grew)
