@@ -5,21 +5,31 @@ CLUSTER ?= auto
 VARIANT ?=
 ARGS    ?=
 REPEATS ?= 1
+COUNT   ?= 6
+SOAK    ?= 16m
+WHAT    ?= scenario tutorial
 
 .DEFAULT_GOAL := help
-.PHONY: help build scenario node-image doctor selfcheck selfcheck-nightly fuzz nightly bench test quick lint clean
+.PHONY: help build scenario node-image example simulate doctor selfcheck selfcheck-nightly soak fuzz nightly fresh bench test quick lint release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## build bin/leakrig
-	go build -o bin/leakrig ./cmd/leakrig
+build: ## build bin/leakrig, static, so that pods can run it
+	CGO_ENABLED=0 go build -o bin/leakrig ./cmd/leakrig
 
 scenario: build ## run a scenario: NAME=watch-then-delete [CLUSTER=kind] [VARIANT=leaky,fixed] [ARGS=...]
 	bin/leakrig run $(NAME) --cluster $(CLUSTER) $(if $(VARIANT),--variant $(VARIANT)) $(ARGS)
 
 node-image: build ## build the node image for kind from upstream modules (Linux, root)
 	bin/leakrig node-image build
+
+example: build ## write the example of a run into docs/examples: RUN=runs/NAME/TIME NAME=watch-then-delete
+	for f in html svg markdown; do bin/leakrig report $(RUN) --format $$f --output docs/examples/$(NAME).$$(echo $$f | sed s/markdown/md/) >/dev/null || exit 1; done
+	go test -count=1 -run Examples ./reports
+
+simulate: ## the judgement's simulations at their full size, without the race detector (seconds, not minutes)
+	go test -tags nightly -count=1 -v -run 'Alarm|Shapes|Calibration|Explained' ./checks
 
 doctor: build ## tell what this machine can do, what is missing, and what to type
 	bin/leakrig doctor
@@ -33,20 +43,30 @@ selfcheck: build ## leaks of known size and look-alikes on this machine: REPEATS
 selfcheck-nightly: ## the same, each leak and look-alike 100 times (some five hours)
 	$(MAKE) selfcheck REPEATS=100
 
+soak: ## a soak of thousands of rounds, killed ten times, observed by a second leakrig: SOAK=16m
+	LEAKRIG_SOAK=$(SOAK) go test -tags e2e -count=1 -v -timeout 3h -run 'TestSoak$$' ./internal/e2e
+
 fuzz: ## every fuzz target for FUZZTIME=1m each
 	internal/fuzz.sh
 
-nightly: build ## every scenario of the library, one after another, and their history
-	bin/leakrig run --all --cluster $(CLUSTER) $(ARGS)
+nightly: build ## every scenario of the library, one after another, with their page and history; prunes old runs
+	bin/leakrig run --all --prune --cluster $(CLUSTER) $(ARGS)
 
-bench: ## what an exec costs the rig, beside a loop of kubectl exec on the same kind cluster
-	go test -tags 'e2e bench' -count=1 -v -timeout 30m -run KindExecCost ./internal/e2e
+fresh: ## what somebody new types, timed, in a clone of its own with empty caches: WHAT='scenario tutorial nightly test'
+	internal/fresh.sh $(WHAT)
 
-quick: ## unit tests only: under a minute
+bench: ## what the rig costs: benchmarks for benchstat, what grows with what, post beside hey and wrk, exec beside kubectl exec on kind
+	go test -run '^$$' -bench . -benchmem -count $(COUNT) ./profiles ./checks ./load ./reports
+	go test -tags 'e2e bench' -count=1 -v -timeout 30m -run 'PostCost|KindExecCost|Scale$$' ./internal/e2e
+
+quick: ## unit tests only, without the scripts that take long
 	go test ./...
 
-lint: ## gofmt and go vet, also in the modules of the subjects
+lint: ## linters, pinned in internal/tools; go vet of the subjects with each modfile; the workflows
 	internal/lint.sh
 
-clean: ## remove the binary; run directories and the cache stay
-	rm -rf bin
+release: ## static binaries, images and checksums in dist/: [VERSION=v1.2.3]
+	internal/release.sh
+
+clean: ## remove bin and dist; run directories and the cache stay
+	rm -rf bin dist

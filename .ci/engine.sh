@@ -13,6 +13,7 @@ missing=()
 for pair in docker:docker.io debootstrap:debootstrap iptables:iptables ip:iproute2; do
 	command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
 done
+[ -e /usr/include/seccomp.h ] || missing+=(libseccomp-dev) # for runc, where it is pinned
 docker info >/dev/null 2>&1 || command -v dockerd >/dev/null || missing+=(docker.io)
 if [ ${#missing[@]} -gt 0 ]; then
 	apt-get update -qq

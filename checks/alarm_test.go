@@ -12,7 +12,7 @@ import (
 // series a run, far over the bound each, so that only the statistics stand between them and a false
 // alarm. The budget allows 1 in 1000; the gates beside the trend test make it rarer.
 func TestFalseAlarmRate(t *testing.T) {
-	const runs = 8_000
+	runs := trials(8_000)
 	s := &leak.Scenario{Spec: leak.Spec{
 		Rounds:   6,
 		Variants: []leak.Variant{{Name: "v", Expect: leak.ExpectClean}},
@@ -26,7 +26,7 @@ func TestFalseAlarmRate(t *testing.T) {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(6, 6))
-	significant, alarms := 0, 0
+	significant, found := 0, 0
 	for range runs {
 		v := variantOf("v", 1, 1, 1, 1, 1, 1, 1)
 		for _, shot := range append([]*leak.Snapshot{v.Idle}, pointersTo(v.Snapshots)...) {
@@ -38,7 +38,7 @@ func TestFalseAlarmRate(t *testing.T) {
 		}
 		verdict := Judge(s, &leak.Record{Plan: leak.Plan{Rounds: 6, Variants: []string{"v"}}, Variants: []leak.VariantRecord{v}, Metrics: testMetrics()})
 		if verdict.Variants[0].Outcome == leak.Leaking {
-			alarms++
+			found++
 		}
 		for _, f := range verdict.Variants[0].Findings {
 			for _, g := range f.Gates {
@@ -48,11 +48,10 @@ func TestFalseAlarmRate(t *testing.T) {
 			}
 		}
 	}
-	// Binomial with mean 8 at most: 18 is beyond three standard deviations.
-	if most := 18; significant > most || alarms > most {
-		t.Errorf("%d trends and %d alarms in %d runs, allowed %d", significant, alarms, runs, most)
+	if most := alarms(runs); significant > most || found > most {
+		t.Errorf("%d trends and %d alarms in %d runs, allowed %d", significant, found, runs, most)
 	}
-	t.Logf("%d runs: %d significant trends, %d false alarms", runs, significant, alarms)
+	t.Logf("%d runs: %d significant trends, %d false alarms", runs, significant, found)
 }
 
 func TestFeasible(t *testing.T) {

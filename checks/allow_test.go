@@ -56,12 +56,16 @@ func TestAllow(t *testing.T) {
 		{name: "all of it is", run: "2027-01-31", allow: both, want: leak.Met, reason: `; allowed until 2027-01-31: +140 goroutines at StreamWatcher\).receive (upgrade in March, https://example.org/1)`},
 		{name: "not on the heap", run: "2027-01-31", allow: []leak.Allowance{known}, want: leak.NotMet, reason: "heap leaks"},
 		{name: "the day after", run: "2027-02-01", allow: both, want: leak.NotMet, reason: "expected clean, but receive leaks"},
-		{name: "the day after, and it is fixed", run: "2027-02-01", allow: both, want: leak.NotMet, reason: "clean, but the allowance for",
-			change: func(r *leak.Record) { r.Variants[1] = variantOf("fixed", flatValues...) }},
+		{
+			name: "the day after, and it is fixed", run: "2027-02-01", allow: both, want: leak.NotMet, reason: "clean, but the allowance for",
+			change: func(r *leak.Record) { r.Variants[1] = variantOf("fixed", flatValues...) },
+		},
 		{name: "another leak beside it", run: "2027-01-31", allow: both, want: leak.NotMet, reason: "goroutines leaks: goroutine.count", change: another},
 		{name: "another state", run: "2027-01-31", allow: []leak.Allowance{{Match: "receive", State: "select", Until: known.Until}, onHeap}, want: leak.NotMet, reason: "receive leaks"},
-		{name: "stacks that were not read", run: "2027-01-31", allow: both, want: leak.NotMet, reason: "",
-			change: func(r *leak.Record) { r.Variants[1].Snapshots[3].Samples[0].Groups = nil }},
+		{
+			name: "stacks that were not read", run: "2027-01-31", allow: both, want: leak.NotMet, reason: "",
+			change: func(r *leak.Record) { r.Variants[1].Snapshots[3].Samples[0].Groups = nil },
+		},
 	} {
 		vv := judge(tt.run, tt.allow, tt.change)
 		if tt.name == "stacks that were not read" {

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/stats"
 )
 
 // falseAlarmBudget is the probability that a run in which nothing grows is called leaking by chance. All
@@ -12,8 +13,9 @@ import (
 // after which the run may end.
 const falseAlarmBudget = 1e-3
 
-// alpha is one test's share of the budget, over all planned variants. It counts what was planned and not
-// what was measured, so that a lost series makes no other one easier.
+// alpha is one test's share of the budget, over all planned variants, each replica of one being a variant of
+// its own here. It counts what was planned and not what was measured, so that a lost series makes no other
+// one easier.
 func alpha(s *leak.Scenario, variants, looks int) float64 {
 	return falseAlarmBudget / float64(max(trendTests(s)*variants, 1)*max(looks, 1))
 }
@@ -36,20 +38,35 @@ func Feasible(s *leak.Scenario, variants int) error {
 	if tests == 0 {
 		return nil
 	}
+	variants *= s.Spec.Subject.Copies()
 	share, rounds := alpha(s, variants, len(s.Spec.Looks())), s.Spec.MostRounds()
 	need := max(rounds, minRounds)
-	for perfect(need) > share && need < maxExact {
+	for perfect(need) > share && need < stats.MaxExact {
 		need++
 	}
 	if need <= rounds {
 		return nil
 	}
+	if s.Spec.Soak != nil {
+		return leak.WithHint(
+			fmt.Errorf("soak: %d rounds (every %s, for %s) can never show that something leaks: even a perfect trend over them has p = %.2g, and the false-alarm budget leaves %.2g for each of %d trend tests and %d looks",
+				rounds, s.Spec.Soak.Every, s.Spec.Soak.For, perfect(rounds), share, tests*variants, len(s.Spec.Looks())),
+			"%d rounds are enough for a series without noise: let them come more often, or for longer", need)
+	}
 	return leak.WithHint(
-		fmt.Errorf("rounds: %d can never show that something leaks: even a perfect trend over them has p = %.2g, and the false-alarm budget of %g, shared by %d trend tests (checks × variants), leaves %.2g",
-			rounds, perfect(rounds), falseAlarmBudget, tests*variants, share),
+		fmt.Errorf("rounds: %d can never show that something leaks: even a perfect trend over them has p = %.2g, and the false-alarm budget of %g, shared by %d trend tests (checks × variants%s), leaves %.2g",
+			rounds, perfect(rounds), falseAlarmBudget, tests*variants, replicas(s), share),
 		"%d rounds are enough for a series without noise, %d leave room for it; fewer checks or variants need fewer rounds", need, moreRounds(need, share))
 }
 
 // perfect is the p-value of a series that rises in every round and is the same after idling: the smallest
 // that there is for rounds and idling together, 2/(rounds+2)!.
 func perfect(rounds int) float64 { return 2 / math.Gamma(float64(rounds)+3) }
+
+// replicas is what multiplies the tests where there are several.
+func replicas(s *leak.Scenario) string {
+	if s.Spec.Subject.Copies() > 1 {
+		return " × replicas"
+	}
+	return ""
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/stats"
 )
 
 // maxStacks bounds the lists of stacks in a verdict.
@@ -56,7 +57,7 @@ func (e evidence) census(probe string) (*census, error) {
 		}
 	}
 	for i, shot := range all {
-		name := roundName(i)
+		name := roundName(shot.Round)
 		if i == len(c.shots) {
 			name = "after idling"
 		}
@@ -172,7 +173,7 @@ func (c *census) growing(keep func(id string) bool) []leak.StackGrowth {
 		if c.source == "heap" {
 			list[i].Objects = c.groups[&c.shots[len(c.shots)-1]][list[i].ID].Count - c.groups[&c.shots[0]][list[i].ID].Count
 		}
-		list[i].Survived = len(c.survivors(list[i].ID))
+		list[i].Survived = c.survivors(list[i].ID).Len()
 		list[i].OldestMinutes = c.groups[c.end][list[i].ID].OldestMinutes
 	}
 	return list
@@ -199,8 +200,8 @@ func (c *census) slope(id string) float64 {
 		x = append(x, float64(c.shots[i].Operations))
 		y = append(y, c.counts[&c.shots[i]][id])
 	}
-	line, _ := theilSen(x, y)
-	return line.slope
+	line, _ := stats.TheilSen(x, y)
+	return line.Slope
 }
 
 // module is the module of the innermost frame outside the standard library, "path version", "" where
@@ -209,7 +210,7 @@ func module(s leak.Stack, modules []leak.Module) string {
 	for _, f := range s.Frames {
 		if m := moduleOf(f, modules); m != nil {
 			text := strings.TrimSpace(m.Path + " " + m.Version)
-			if m.Replace != "" {
+			if m.Replace != "" && m.Replace != text {
 				text += " => " + m.Replace
 			}
 			return text

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/stats"
 )
 
 func evidenceOf(v leak.VariantRecord, rounds int) leak.Evidence {
@@ -37,23 +38,35 @@ func TestDelta(t *testing.T) {
 		{name: "within the bound", values: []float64{12, 30, 13}, want: leak.Clean, summary: "goroutine.count 12 → 13, within +10"},
 		{name: "on the bound", values: []float64{12, 12, 22}, want: leak.Clean},
 		{name: "over it and still there", values: []float64{12, 80, 149}, want: leak.Leaking, summary: "goroutine.count 12 → 149, over +10, and still 149 after idling"},
-		{name: "over it, drained while idling", values: []float64{12, 80, 149}, change: func(v *leak.VariantRecord) { setIdle(v, 13) },
-			want: leak.Clean, summary: "goroutine.count 12 → 149, but 13 after idling, within +10: it drains slowly"},
+		{
+			name: "over it, drained while idling", values: []float64{12, 80, 149}, change: func(v *leak.VariantRecord) { setIdle(v, 13) },
+			want: leak.Clean, summary: "goroutine.count 12 → 149, but 13 after idling, within +10: it drains slowly",
+		},
 		{name: "over it, half drained", values: []float64{12, 80, 149}, change: func(v *leak.VariantRecord) { setIdle(v, 60) }, want: leak.Leaking},
-		{name: "over it, never idled", values: []float64{12, 80, 149}, change: func(v *leak.VariantRecord) { v.Idle = nil },
-			want: leak.Leaking, summary: "goroutine.count 12 → 149, over +10 (not measured again after idling)"},
+		{
+			name: "over it, never idled", values: []float64{12, 80, 149}, change: func(v *leak.VariantRecord) { v.Idle = nil },
+			want: leak.Leaking, summary: "goroutine.count 12 → 149, over +10 (not measured again after idling)",
+		},
 		{name: "a last round that still fell, over the bound", values: []float64{12, 80, 149}, change: func(v *leak.VariantRecord) { unsettle(v, 2) }, want: leak.Inconclusive, summary: "raise settle.timeout"},
 		{name: "a last round that still fell, within it", values: []float64{12, 80, 14}, change: func(v *leak.VariantRecord) { unsettle(v, 1, 2) }, want: leak.Clean},
 		{name: "a baseline that still fell hides growth", values: []float64{12, 12, 12}, change: func(v *leak.VariantRecord) { unsettle(v, 0) }, want: leak.Inconclusive, summary: "the baseline was still falling"},
-		{name: "no sample in the middle", values: []float64{12, 12, 12}, change: func(v *leak.VariantRecord) { v.Snapshots[1].Samples = nil },
-			want: leak.Inconclusive, summary: "round 1: no sample of the probe goroutine"},
+		{
+			name: "no sample in the middle", values: []float64{12, 12, 12}, change: func(v *leak.VariantRecord) { v.Snapshots[1].Samples = nil },
+			want: leak.Inconclusive, summary: "round 1: no sample of the probe goroutine",
+		},
 		{name: "no sample after idling", values: []float64{12, 12, 12}, change: func(v *leak.VariantRecord) { v.Idle.Samples = nil }, want: leak.Inconclusive, summary: "after idling: no sample"},
-		{name: "no metric", values: []float64{12, 12, 12}, change: func(v *leak.VariantRecord) { v.Snapshots[2].Samples[0].Values = nil },
-			want: leak.Inconclusive, summary: "round 2: the sample has no goroutine.count"},
-		{name: "a round is missing", values: []float64{12, 12, 12}, change: func(v *leak.VariantRecord) { v.Snapshots = v.Snapshots[:2] },
-			want: leak.Inconclusive, summary: "only 1 of 2 planned rounds"},
-		{name: "a round has another one's number", values: []float64{12, 12, 12}, change: func(v *leak.VariantRecord) { v.Snapshots[1].Round = 2 },
-			want: leak.Inconclusive, summary: "only 0 of 2 planned rounds"},
+		{
+			name: "no metric", values: []float64{12, 12, 12}, change: func(v *leak.VariantRecord) { v.Snapshots[2].Samples[0].Values = nil },
+			want: leak.Inconclusive, summary: "round 2: the sample has no goroutine.count",
+		},
+		{
+			name: "a round is missing", values: []float64{12, 12, 12}, change: func(v *leak.VariantRecord) { v.Snapshots = v.Snapshots[:2] },
+			want: leak.Inconclusive, summary: "only 1 of 2 planned rounds",
+		},
+		{
+			name: "a round has another one's number", values: []float64{12, 12, 12}, change: func(v *leak.VariantRecord) { v.Snapshots[1].Round = 2 },
+			want: leak.Inconclusive, summary: "only 0 of 2 planned rounds",
+		},
 		{name: "not a number", values: []float64{12, math.NaN(), 12}, want: leak.Inconclusive, summary: "round 1: NaN"},
 		{name: "infinite", values: []float64{math.Inf(1), 12, 12}, want: leak.Inconclusive, summary: "baseline: +Inf"},
 		{name: "negative", values: []float64{12, 12, -5}, want: leak.Inconclusive},
@@ -86,11 +99,15 @@ func TestGrowthGuards(t *testing.T) {
 		{name: "a leak", values: leaky, want: leak.Leaking, summary: "goroutine.count +1.00 per operation, sustained (p = 5.5e-06); bound 0.01; exactly 1 per operation"},
 		{name: "no leak", values: flat, want: leak.Clean, summary: "goroutine.count 0 per operation, within 0.01"},
 		{name: "growth that stopped", values: []float64{0, 90, 90, 90, 90, 90, 90, 90}, want: leak.Clean, summary: "within 0.01"},
-		{name: "a leak that drains while idling", values: leaky, change: func(v *leak.VariantRecord) { setIdle(v, 3) },
-			want: leak.Inconclusive, summary: "only +3 of +140 were left after idling, so it drains; raise settle.quiet"},
+		{
+			name: "a leak that drains while idling", values: leaky, change: func(v *leak.VariantRecord) { setIdle(v, 3) },
+			want: leak.Inconclusive, summary: "only +3 of +140 were left after idling, so it drains; raise settle.quiet",
+		},
 		{name: "a leak that loses a little while idling", values: leaky, change: func(v *leak.VariantRecord) { setIdle(v, 120) }, want: leak.Leaking},
-		{name: "a leak that was not measured after idling", values: leaky, change: func(v *leak.VariantRecord) { v.Idle = nil },
-			want: leak.Leaking, summary: "not measured again after idling"},
+		{
+			name: "a leak that was not measured after idling", values: leaky, change: func(v *leak.VariantRecord) { v.Idle = nil },
+			want: leak.Leaking, summary: "not measured again after idling",
+		},
 		{name: "a leak with a last round that still fell", values: leaky, change: func(v *leak.VariantRecord) { unsettle(v, 7) }, want: leak.Inconclusive, summary: "the last round was still falling"},
 		{name: "a leak with a middle round that still fell", values: leaky, change: func(v *leak.VariantRecord) { unsettle(v, 3) }, want: leak.Leaking},
 		{name: "no leak, last round still fell", values: flat, change: func(v *leak.VariantRecord) { unsettle(v, 7) }, want: leak.Clean},
@@ -199,8 +216,10 @@ func TestStack(t *testing.T) {
 		want    leak.Outcome
 		summary string
 	}{
-		{name: "by function and state", check: perOp(`StreamWatcher\).receive`, "chan send"), values: leaky, want: leak.Leaking,
-			summary: "+0.98 goroutines per operation, blocked in chan send at watch.(*StreamWatcher).receive (137 after 140 operations; bound 0.01)"},
+		{
+			name: "by function and state", check: perOp(`StreamWatcher\).receive`, "chan send"), values: leaky, want: leak.Leaking,
+			summary: "+0.98 goroutines per operation, blocked in chan send at watch.(*StreamWatcher).receive (137 after 140 operations; bound 0.01)",
+		},
 		{name: "by file and line", check: perOp(`streamwatcher\.go:125$`, ""), values: leaky, want: leak.Leaking},
 		{name: "by creator", check: perOp(`NewStreamWatcher`, ""), values: leaky, want: leak.Leaking},
 		{name: "another state", check: perOp(`receive`, "select"), values: leaky, want: leak.Clean, summary: "(no stack matches)"},
@@ -209,26 +228,40 @@ func TestStack(t *testing.T) {
 		{name: "everything", check: perOp(`.`, ""), values: leaky, want: leak.Leaking},
 		{name: "callers that lead there", check: &Stack{Probe: "goroutine", Match: "receive", Callers: []string{"goexit"}, MaxPerOp: quantity(0.01)}, values: leaky, want: leak.Leaking},
 		{name: "callers that do not", check: &Stack{Probe: "goroutine", Match: "goexit", Callers: []string{"receive"}, MaxPerOp: quantity(0.01)}, values: leaky, want: leak.Clean, summary: "(no stack matches)"},
-		{name: "max, over", check: &Stack{Probe: "goroutine", Match: "receive", Max: quantity(5)}, values: leaky, want: leak.Leaking,
-			summary: "0 → 137 goroutines, blocked in chan send at watch.(*StreamWatcher).receive, over +5, and still 137 after idling"},
+		{
+			name: "max, over", check: &Stack{Probe: "goroutine", Match: "receive", Max: quantity(5)}, values: leaky, want: leak.Leaking,
+			summary: "0 → 137 goroutines, blocked in chan send at watch.(*StreamWatcher).receive, over +5, and still 137 after idling",
+		},
 		{name: "max, within", check: &Stack{Probe: "goroutine", Match: "receive", Max: quantity(5)}, values: []float64{0, 0, 3}, want: leak.Clean, summary: "0 → 3 goroutines"},
 		{name: "heap bytes", check: &Stack{Probe: "heap", Match: "receive", MaxPerOp: quantity(0.01)}, values: leaky, want: leak.Leaking, summary: "+1 B per operation"},
-		{name: "heap that was not sampled", check: &Stack{Probe: "heap", Match: "receive", MaxPerOp: quantity(0.01)}, values: leaky,
-			change: func(v *leak.VariantRecord) { v.Snapshots[3].Samples[1].Groups = nil }, want: leak.Inconclusive, summary: "round 3: the sample of the probe heap has no stacks"},
+		{
+			name: "heap that was not sampled", check: &Stack{Probe: "heap", Match: "receive", MaxPerOp: quantity(0.01)}, values: leaky,
+			change: func(v *leak.VariantRecord) { v.Snapshots[3].Samples[1].Groups = nil }, want: leak.Inconclusive, summary: "round 3: the sample of the probe heap has no stacks",
+		},
 
 		{name: "one dump is missing: profiles for all", check: perOp(`receive`, ""), values: leaky, change: drop(4), want: leak.Leaking, summary: "from pprof profiles"},
-		{name: "one dump is missing, creator needed", check: perOp(`NewStreamWatcher`, ""), values: leaky, want: leak.Inconclusive, summary: "matches by its creator, which needs a text dump",
-			change: func(v *leak.VariantRecord) { drop(4)(v); profilesWithout(v, true) }},
-		{name: "one dump is missing, state needed", check: perOp(`receive`, "chan send"), values: leaky, want: leak.Inconclusive, summary: "the wait state of watch.(*StreamWatcher).receive is not known",
-			change: func(v *leak.VariantRecord) { drop(4)(v); profilesWithout(v, false) }},
-		{name: "no stacks at all in one round", check: perOp(`receive`, ""), values: leaky, want: leak.Inconclusive,
-			change: func(v *leak.VariantRecord) { v.Snapshots[2].Samples[0].Groups = nil }, summary: "round 2: the sample of the probe goroutine has no stacks"},
-		{name: "an empty dump is no dump", check: perOp(`receive`, ""), values: leaky, want: leak.Inconclusive,
+		{
+			name: "one dump is missing, creator needed", check: perOp(`NewStreamWatcher`, ""), values: leaky, want: leak.Inconclusive, summary: "matches by its creator, which needs a text dump",
+			change: func(v *leak.VariantRecord) { drop(4)(v); profilesWithout(v, true) },
+		},
+		{
+			name: "one dump is missing, state needed", check: perOp(`receive`, "chan send"), values: leaky, want: leak.Inconclusive, summary: "the wait state of watch.(*StreamWatcher).receive is not known",
+			change: func(v *leak.VariantRecord) { drop(4)(v); profilesWithout(v, false) },
+		},
+		{
+			name: "no stacks at all in one round", check: perOp(`receive`, ""), values: leaky, want: leak.Inconclusive,
+			change: func(v *leak.VariantRecord) { v.Snapshots[2].Samples[0].Groups = nil }, summary: "round 2: the sample of the probe goroutine has no stacks",
+		},
+		{
+			name: "an empty dump is no dump", check: perOp(`receive`, ""), values: leaky, want: leak.Inconclusive,
 			change: func(v *leak.VariantRecord) {
 				v.Snapshots[2].Samples[0].Groups = map[string][]leak.Group{"dump": {}, "profile": {}}
-			}},
-		{name: "a stack that the record lost", check: perOp(`receive`, ""), values: leaky, want: leak.Inconclusive,
-			change: func(v *leak.VariantRecord) { v.Stacks = nil }, summary: "is not in the record"},
+			},
+		},
+		{
+			name: "a stack that the record lost", check: perOp(`receive`, ""), values: leaky, want: leak.Inconclusive,
+			change: func(v *leak.VariantRecord) { v.Stacks = nil }, summary: "is not in the record",
+		},
 		{name: "a negative count", check: perOp(`receive`, ""), values: []float64{0, 0, 0, 0, 0, -1, 0, 0}, want: leak.Inconclusive},
 		{name: "a bad expression", check: perOp(`(`, ""), values: leaky, want: leak.Inconclusive, summary: "match: error parsing regexp"},
 		{name: "the zero check", check: &Stack{}, values: leaky, want: leak.Inconclusive},
@@ -318,10 +351,11 @@ func TestSurvivors(t *testing.T) {
 			for _, groups := range shot.Samples[0].Groups {
 				for j := range groups {
 					g := &groups[j]
-					g.IDs = nil
+					var ids []uint64
 					for k := range int(g.Count) {
-						g.IDs = append(g.IDs, uint64(j)<<32+first(shot.Round, i == 0)+uint64(k))
+						ids = append(ids, uint64(j)<<32+first(shot.Round, i == 0)+uint64(k))
 					}
+					g.IDs = leak.IDsOf(ids...)
 				}
 			}
 		}
@@ -510,7 +544,7 @@ func TestMoreRounds(t *testing.T) {
 		{5, 1.7e-4, 7},  // 1/8! = 2.5e-5
 		{7, 1.7e-4, 14}, // enough for a perfect trend already: this one is not perfect
 		{1, 1, 5},
-		{5, 0, maxExact}, // no budget: bounded all the same
+		{5, 0, stats.MaxExact}, // no budget: bounded all the same
 	} {
 		if got := moreRounds(tt.rounds, tt.alpha); got != tt.want {
 			t.Errorf("%d rounds at %v: %d, want %d", tt.rounds, tt.alpha, got, tt.want)

@@ -4,8 +4,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// comeAndGo is how many goroutines more or less on one stack of many say nothing.
-const comeAndGo = 2
+// ComeAndGo is how many goroutines more or less on one stack of many say nothing.
+const ComeAndGo = 2
 
 // worst judges every stack that matches by itself and returns the finding on the one that leaks most, or
 // else on one that cannot be decided; nil where each stays within the bound. They share the check's part of
@@ -22,7 +22,7 @@ func (m matcher) worst(e evidence, f leak.Finding) *leak.Finding {
 	for _, id := range ids {
 		s := series{unit: m.unit}
 		err := e.read(&s, func(shot *leak.Snapshot) (float64, error) { return m.counts[shot][id], nil })
-		if gain, _ := s.net(); err == nil && (s.rate() <= f.Bound || m.unit == "goroutines" && gain <= comeAndGo) {
+		if gain, _ := s.net(); err == nil && (s.rate() <= f.Bound || m.unit == "goroutines" && gain <= ComeAndGo) {
 			continue // whatever came and went, it did not grow
 		}
 		one := f

@@ -12,18 +12,44 @@ import (
 // stops at what needs no statistics alone: a bound in all that is broken, by stacks or operations that
 // hang, stays so. For a variant that is expected to leak these are all its fingerprints; for one that is
 // expected clean a hung operation is one too many. After the rounds that were fixed beforehand as looks it
-// also stops if every check is decided: to stop whenever it looks right would make 20 % of 5 %.
+// also stops if every check is decided: to stop whenever it looks right would make 20 % of 5 %. A soak stops at
+// a look only for a leak: that nothing has leaked so far is no answer to whether something will in three days.
+//
+// Of several replicas one is enough for what is beyond doubt, since the worst of them stands for the variant,
+// and it takes all of them to be decided.
 func Enough(s *leak.Scenario, v leak.Variant, record leak.VariantRecord, metrics map[string]leak.Metric) string {
 	if len(record.Snapshots) < 2 {
 		return ""
 	}
-	e := leak.Evidence{Variant: record, Rounds: len(record.Snapshots) - 1, Metrics: metrics, Alpha: alpha(s, len(s.Spec.Variants), len(s.Spec.Looks()))}
-	if v.Expect == leak.ExpectClean {
-		e.Allow = allowances(s.Spec.Allow, record.Snapshots[len(record.Snapshots)-1].Time)
+	decided := true
+	for _, one := range record.Each() {
+		e := leak.Evidence{Variant: one, Rounds: lastRound(record.Snapshots), Metrics: metrics, Alpha: alpha(s, len(s.Spec.Variants)*s.Spec.Subject.Copies(), len(s.Spec.Looks()))}
+		if v.Expect == leak.ExpectClean {
+			e.Allow = allowances(s.Spec.Allow, record.Snapshots[len(record.Snapshots)-1].Time)
+		}
+		if why := beyondDoubt(s, v, e); why != "" {
+			return why
+		}
+		looks := s.Spec.Looks()
+		if s.Spec.Soak != nil {
+			if slices.Contains(looks, e.Rounds) {
+				if leaks := leaking(s, v, e); leaks != "" {
+					return leaks + " at a look that was fixed beforehand"
+				}
+			}
+			decided = false // what is clean has to stay so for as long as was asked
+			continue
+		}
+		decided = decided && len(looks) > 1 && slices.Contains(looks, e.Rounds) && allDecided(s, v, e)
 	}
-	if looks := s.Spec.Looks(); len(looks) > 1 && slices.Contains(looks, e.Rounds) && allDecided(s, v, e) {
+	if decided {
 		return "every check is decided"
 	}
+	return ""
+}
+
+// beyondDoubt says which bounds in all are broken and suffice for a verdict, "" where they do not.
+func beyondDoubt(s *leak.Scenario, v leak.Variant, e leak.Evidence) string {
 	var stand []string
 	for _, b := range s.Spec.Checks {
 		if !decides(b, v) {
@@ -39,6 +65,30 @@ func Enough(s *leak.Scenario, v leak.Variant, record leak.VariantRecord, metrics
 		return ""
 	}
 	return fmt.Sprintf("%s beyond doubt: more rounds would tell nothing new", strings.Join(stand, " and "))
+}
+
+// leaking says which checks leak and suffice for a verdict, "" where they do not: all fingerprints of a variant
+// that is expected to leak, any check of one that is expected clean.
+func leaking(s *leak.Scenario, v leak.Variant, e leak.Evidence) string {
+	var leaks []string
+	for _, b := range s.Spec.Checks {
+		e.Check = b.Name
+		if v.Expect == leak.ExpectLeaking && !slices.Contains(v.Fingerprint, b.Name) || b.Value.Check(e).Outcome != leak.Leaking {
+			continue
+		}
+		leaks = append(leaks, b.Name)
+	}
+	if len(leaks) == 0 || v.Expect == leak.ExpectLeaking && len(leaks) < len(v.Fingerprint) {
+		return ""
+	}
+	return strings.Join(leaks, " and ") + leakVerb(len(leaks))
+}
+
+func leakVerb(n int) string {
+	if n == 1 {
+		return " leaks"
+	}
+	return " leak"
 }
 
 // allDecided tells whether every check that matters to the variant is.

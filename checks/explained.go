@@ -2,7 +2,10 @@ package checks
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -10,18 +13,18 @@ import (
 // minExplained is the share of the heap's growth that sampled stacks should account for.
 const minExplained = 0.8
 
-// explained holds the growth of the sampled heap against the exact one, from the baseline to the last
-// round; nil where one of them was not measured or nothing grew.
+// explained holds the growth of the sampled heap that a probe reads against the exact one, from the baseline
+// to the last round; nil where one of them was not measured or nothing grew.
 //
 // A block of s bytes is sampled with probability p = 1 − exp(−s/rate) and then counts for 1/p of them, so
 // it adds s²(1−p)/p to the variance of the sum. What stands in both profiles is the same blocks, sampled
 // or not for good: only what is new is uncertain.
-func (e evidence) explained() *leak.HeapExplained {
-	exact, err := e.metricSeries("heap", "alloc")
+func (e evidence) explained(probe string) *leak.HeapExplained {
+	exact, err := e.metricSeries(probe, "alloc")
 	if err != nil {
 		return nil
 	}
-	c, err := e.census("heap")
+	c, err := e.census(probe)
 	if err != nil || len(c.shots) == 0 {
 		return nil
 	}
@@ -30,10 +33,14 @@ func (e evidence) explained() *leak.HeapExplained {
 		return nil
 	}
 	last := &c.shots[len(c.shots)-1]
-	x := &leak.HeapExplained{Grew: grew, Rate: last.Sample("heap").Rate}
+	x := &leak.HeapExplained{Grew: grew, Rate: last.Sample(probe).Rate}
+	if leak.ProbeKind(probe) != probe {
+		x.Probe = probe
+	}
 	variance := 0.0
 	before, after := c.groups[&c.shots[0]], c.groups[last]
-	for id, g := range after {
+	for _, id := range slices.Sorted(maps.Keys(after)) { // a sum of floats depends on their order
+		g := after[id]
 		bytes, objects := float64(g.Bytes-before[id].Bytes), float64(g.Count-before[id].Count)
 		x.Explained += bytes
 		if bytes > 0 && objects > 0 && x.Rate > 1 {
@@ -48,18 +55,42 @@ func (e evidence) explained() *leak.HeapExplained {
 		}
 	}
 	x.Error = math.Sqrt(variance)
+	x.Unexplained = unexplained(x)
 	return x
+}
+
+// heaps are what can be said of the program's heap, nil where nothing can, and of those of components.
+func (e evidence) heaps() (program *leak.HeapExplained, components []leak.HeapExplained) {
+	for _, probe := range e.Variant.Probes("heap") {
+		switch x := e.explained(probe); {
+		case x == nil:
+		case x.Probe == "":
+			program = x
+		default:
+			components = append(components, *x)
+		}
+	}
+	return program, components
+}
+
+// explainedOf is explained for the series that a check judged; nil where that is not the growth of a heap.
+func (e evidence) explainedOf(series string) *leak.HeapExplained {
+	probe, metric, _ := strings.Cut(series, ".")
+	if leak.ProbeKind(probe) != "heap" || metric != "alloc" {
+		return nil
+	}
+	return e.explained(probe)
 }
 
 // unexplained says how much of the growth is on no sampled stack, "" where chance may account for it.
 func unexplained(x *leak.HeapExplained) string {
-	if x == nil || x.Explained+2*x.Error >= minExplained*x.Grew {
+	if x.Explained+2*x.Error >= minExplained*x.Grew {
 		return ""
 	}
 	rate := ""
 	if x.Rate > 1 {
 		rate = fmt.Sprintf(", which takes one sample in %s", leak.FormatValue(float64(x.Rate), "bytes"))
 	}
-	return fmt.Sprintf("; only %s of %s are on stacks of the sampled profile%s",
+	return fmt.Sprintf("only %s of %s are on stacks of the sampled profile%s",
 		leak.FormatDelta(x.Explained, "bytes"), leak.FormatDelta(x.Grew, "bytes"), rate)
 }

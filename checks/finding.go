@@ -26,7 +26,7 @@ func (e evidence) judge(f leak.Finding, s series, err error) leak.Finding {
 		return undecided(f, err)
 	}
 	if line, ok := s.fit(); ok {
-		f.PerOperation, f.Low, f.High = line.slope, line.low, line.high
+		f.PerOperation, f.Low, f.High = line.Slope, line.Low, line.High
 	}
 	if f.BoundPerOperation {
 		judgeGrowth(&f, s, e.Alpha)
@@ -34,7 +34,7 @@ func (e evidence) judge(f leak.Finding, s series, err error) leak.Finding {
 		judgeDelta(&f, s)
 	}
 	// What exists is judged, so that a broken run still informs, but it decides nothing.
-	if have := len(s.points) - 1; have < e.Rounds || e.Rounds < 1 {
+	if have := s.last().Round; have < e.Rounds || e.Rounds < 1 {
 		f.Outcome = leak.Inconclusive
 		f.Summary += fmt.Sprintf(" (only %d of %d planned rounds were measured)", have, e.Rounds)
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/stats"
 )
 
 // Growth bounds how much a metric grows per operation.
@@ -36,20 +37,22 @@ func (c *Growth) Check(of leak.Evidence) leak.Finding {
 	f.Bound, f.BoundPerOperation = float64(c.MaxPerOp), true
 	s, err := e.metricSeries(c.Probe, c.Metric)
 	f = e.judge(f, s, err)
-	if f.Outcome == leak.Leaking && f.Series == "heap.alloc" {
+	if f.Outcome == leak.Leaking {
 		e.Allow = nil
-		f.Summary += unexplained(e.explained())
+		if x := e.explainedOf(f.Series); x != nil && x.Unexplained != "" {
+			f.Summary += "; " + x.Unexplained
+		}
 	}
 	return f
 }
 
-// The numbers of the gates.
+// The numbers of the gates; those that fleets have, too, are exported.
 const (
 	minRounds   = 5
 	minTail     = 4       // points
-	maxFallen   = 0.25    // of the net growth
-	minSlowdown = 0.5     // tail against all points
-	minLast     = 2. / 3. // last rounds against all points
+	MaxFallen   = 0.25    // of the net growth
+	MinSlowdown = 0.5     // tail against all points
+	MinLast     = 2. / 3. // last rounds against all points
 	minKept     = 0.8     // after idling
 	ruleOfThree = 3       // what comes once in a while on average does not come for three whiles in 5 % of cases
 )
@@ -94,7 +97,7 @@ func judgeGrowth(f *leak.Finding, s series, alpha float64) {
 	if !ok || !okTail {
 		f.Summary = "no operations were attempted"
 		if ok {
-			f.Summary += fmt.Sprintf(" in the last %d rounds", len(tail.points)-1)
+			f.Summary += fmt.Sprintf(" in the last %d rounds", tail.rounds())
 		}
 		return
 	}
@@ -106,17 +109,18 @@ func judgeGrowth(f *leak.Finding, s series, alpha float64) {
 	f.Outcome = outcome
 	switch {
 	case outcome == leak.Leaking:
-		f.Onset = s.onset()
-		late := s.tail(len(s.points) - f.Onset)
+		onset := s.onset()
+		f.Onset = s.points[onset].Round
+		late := s.tail(len(s.points) - onset)
 		if line, ok := late.fit(); ok {
-			f.PerOperation, f.Low, f.High = line.slope, line.low, line.high
+			f.PerOperation, f.Low, f.High = line.Slope, line.Low, line.High
 		}
 		f.Exactly = late.exactly()
 		f.Rhythm = late.rhythm()
 		f.Summary = leakingText(f, s)
-	case outcome == leak.Clean && all.slope > f.Bound:
+	case outcome == leak.Clean && all.Slope > f.Bound:
 		// The growth that goes on is what decided, so it is the number that is shown.
-		f.PerOperation, f.Low, f.High = end.slope, end.low, end.high
+		f.PerOperation, f.Low, f.High = end.Slope, end.Low, end.High
 		gain, _ := s.net()
 		f.Summary = fmt.Sprintf("%s, within %s: the %s before have stopped", headline(f), boundText(f), leak.FormatDelta(gain, f.Unit))
 	case outcome == leak.Clean:
@@ -128,14 +132,17 @@ func judgeGrowth(f *leak.Finding, s series, alpha float64) {
 
 const gateTail = "tail growth"
 
-func growthGates(f *leak.Finding, s, tail series, all, end fit, alpha float64) []gate {
+func growthGates(f *leak.Finding, s, tail series, all, end stats.Line, alpha float64) []gate {
 	unit, bound := f.Unit, f.Bound
 	more := fmt.Sprintf("--rounds %d", moreRounds(len(s.points)-1, alpha))
+	if s.soak {
+		more = "longer soaks"
+	}
 	gain, _ := s.net()
 	p := s.trend()
-	fallen := maxDrawdown(s.values())
+	fallen := stats.MaxDrawdown(s.values())
 	last := s.tail(max(2, (len(s.points)+2)/4) + 1)
-	upper := min(all.high, end.high)
+	upper := min(all.High, end.High)
 	gates := []gate{
 		{
 			compare("rounds", float64(s.loaded()), "≥", minRounds, "", "rounds with operations after the baseline; fewer show no trend"),
@@ -143,7 +150,7 @@ func growthGates(f *leak.Finding, s, tail series, all, end fit, alpha float64) [
 		},
 		{settledGate("unsettled baseline", s.first()), holds, holds, unsettledBaseline},
 		{
-			compare(gateTail, end.slope, "≤", bound, unit, "Theil–Sen slope per operation over the last half of the points: within the bound, growth has stopped"),
+			compare(gateTail, end.Slope, "≤", bound, unit, "Theil–Sen slope per operation over the last half of the points: within the bound, growth has stopped"),
 			holds, fails, "",
 		},
 		{
@@ -155,12 +162,12 @@ func growthGates(f *leak.Finding, s, tail series, all, end fit, alpha float64) [
 			holds, either, fmt.Sprintf("the rounds differ so much that %s per operation is possible; %s or more operations a round", leak.FormatRate(upper, unit), more),
 		},
 		{
-			compare("growth", all.slope, ">", bound, unit, "Theil–Sen slope per operation over all points; leaking needs it"),
+			compare("growth", all.Slope, ">", bound, unit, "Theil–Sen slope per operation over all points; leaking needs it"),
 			either, holds, "it grows only in the last rounds; " + more + " show whether it goes on",
 		},
 		{
-			compare("lower limit", all.low, ">", bound, unit, "growth per operation that is certain: lower end of the 95 % interval over all points; leaking needs it"),
-			either, holds, fmt.Sprintf("only %s per operation is certain; %s", leak.FormatRate(all.low, unit), more),
+			compare("lower limit", all.Low, ">", bound, unit, "growth per operation that is certain: lower end of the 95 % interval over all points; leaking needs it"),
+			either, holds, fmt.Sprintf("only %s per operation is certain; %s", leak.FormatRate(all.Low, unit), more),
 		},
 	}
 	if s.idle != nil {
@@ -173,7 +180,7 @@ func growthGates(f *leak.Finding, s, tail series, all, end fit, alpha float64) [
 	if perOperation, perMinute, ok := s.background(); ok {
 		f.Floor = s.floor()
 		gates = append(gates, gate{
-			compare("beyond background", all.slope-perOperation, ">", bound, unit, "slope per operation without what the control rounds, which had no load, grew by in the same time; leaking needs it"),
+			compare("beyond background", all.Slope-perOperation, ">", bound, unit, "slope per operation without what the control rounds, which had no load, grew by in the same time; leaking needs it"),
 			either, holds, fmt.Sprintf("it grows without load, too: %s a minute, which makes %s per operation of it", leak.FormatRate(perMinute, unit), leak.FormatRate(perOperation, unit)),
 		})
 	}
@@ -189,16 +196,16 @@ func growthGates(f *leak.Finding, s, tail series, all, end fit, alpha float64) [
 			either, holds, fmt.Sprintf("the trend is not sustained enough (p = %.2g, needed %.2g); %s", p, alpha, more),
 		},
 		{
-			compare("drawdown", fallen, "≤", maxFallen*gain, unit, "largest fall between two snapshots, against a quarter of the net growth; leaking needs it"),
+			compare("drawdown", fallen, "≤", MaxFallen*gain, unit, "largest fall between two snapshots, against a quarter of the net growth; leaking needs it"),
 			either, holds, fmt.Sprintf("it falls by %s in between; %s", leak.FormatValue(fallen, unit), more),
 		},
 		{
-			compare("saturation", end.slope, "≥", minSlowdown*all.slope, unit, "slope of the tail against half the slope of all points: below, growth is slowing down; leaking needs it"),
+			compare("saturation", end.Slope, "≥", MinSlowdown*all.Slope, unit, "slope of the tail against half the slope of all points: below, growth is slowing down; leaking needs it"),
 			either, holds, "it is slowing down; " + more + " show whether it stops",
 		},
 		{
-			compare("last rounds", last.rate(), "≥", minLast*all.slope, unit, "net growth per operation over the last quarter of the rounds against two thirds of the slope of all points: below, it may just have stopped; leaking needs it"),
-			either, holds, fmt.Sprintf("it slowed down in the last %d rounds; %s show whether it stops", len(last.points)-1, more),
+			compare("last rounds", last.rate(), "≥", MinLast*all.Slope, unit, "net growth per operation over the last quarter of the rounds against two thirds of the slope of all points: below, it may just have stopped; leaking needs it"),
+			either, holds, fmt.Sprintf("it slowed down in the last %d rounds; %s show whether it stops", last.rounds(), more),
 		},
 	}...)
 	if since, gap := lull(s.operations(), s.values()); s.rate() > bound && gap > 0 {
@@ -215,7 +222,7 @@ func growthGates(f *leak.Finding, s, tail series, all, end fit, alpha float64) [
 // enough already.
 func moreRounds(rounds int, alpha float64) int {
 	need := minRounds
-	for need < maxExact && 1/math.Gamma(float64(need)+2) > alpha {
+	for need < stats.MaxExact && 1/math.Gamma(float64(need)+2) > alpha {
 		need++
 	}
 	if rounds >= need {

@@ -21,7 +21,7 @@ func Judge(s *leak.Scenario, r *leak.Record) *leak.Verdict {
 		Schema: leak.VerdictSchema, Scenario: r.Scenario, FalseAlarmBudget: falseAlarmBudget,
 		Interrupted: r.Interrupted, Variants: []leak.VariantVerdict{},
 	}
-	j := judge{s, r, alpha(s, len(r.Plan.Variants), len(r.Plan.Looks))}
+	j := judge{s, r, alpha(s, len(r.Plan.Variants)*max(1, r.Plan.Replicas), len(r.Plan.Looks))}
 	var results []leak.Result
 	for _, name := range r.Plan.Variants {
 		vv := j.variant(name)
@@ -54,9 +54,27 @@ func (j judge) variant(name string) leak.VariantVerdict {
 	if measured == nil {
 		return unmeasured(vv, "it was not run"+because(j.record.Failure, j.record.Interrupted))
 	}
+	each := measured.Each()
+	if planned := max(1, j.record.Plan.Replicas); len(each) != planned {
+		return unmeasured(vv, fmt.Sprintf("%d of %d replicas were measured", len(each), planned)+because(measured.Failure, j.record.Interrupted))
+	}
+	var all []leak.VariantVerdict
+	for i := range each {
+		all = append(all, j.one(vv, variant, &each[i]))
+	}
+	return worstReplica(all)
+}
+
+// one is the verdict on what was measured of a variant, or of one of its replicas.
+func (j judge) one(vv leak.VariantVerdict, variant leak.Variant, measured *leak.VariantRecord) leak.VariantVerdict {
+	if vv.Replica = measured.Replica; vv.Replica > 0 {
+		if last := measured.Final(); last != nil {
+			vv.Operations = last.Operations
+		}
+	}
 	planned := j.record.Plan.Rounds
 	if measured.Stopped != "" {
-		planned = min(planned, len(measured.Snapshots)-1) // more were not needed
+		planned = min(planned, lastRound(measured.Snapshots)) // more were not needed
 	}
 	e := leak.Evidence{Variant: *measured, Rounds: planned, Metrics: j.record.Metrics, Alpha: j.alpha}
 	if variant.Expect == leak.ExpectClean {
@@ -70,7 +88,7 @@ func (j judge) variant(name string) leak.VariantVerdict {
 	vv.Growing = growing(evidence{e}, "goroutine", fingerprint)
 	vv.HeapGrowing = growing(evidence{e}, "heap", fingerprint)
 	e.Allow = nil // what grew is what grew
-	vv.HeapExplained = evidence{e}.explained()
+	vv.HeapExplained, vv.ComponentHeaps = evidence{e}.heaps()
 
 	if why := j.incomplete(measured, planned); why != "" {
 		return unmeasured(vv, why)
@@ -105,22 +123,22 @@ func find(b leak.Block[leak.Check], e leak.Evidence, fingerprint []string) leak.
 
 // incomplete tells why not every planned round was measured, "" where all were.
 func (j judge) incomplete(v *leak.VariantRecord, planned int) string {
-	have := len(wholeRounds(v, planned))
+	have := lastRound(wholeRounds(v, planned))
 	why := because(v.Failure, false)
 	switch {
 	case planned < 1:
 		return "no rounds were planned"
-	case have == planned+1 && v.Failure == nil:
+	case have == planned && v.Failure == nil:
 		return ""
-	case have == planned+1:
+	case have == planned:
 		return "it failed after the last round" + why
 	case v.Failure == nil:
 		why = because(j.record.Failure, j.record.Interrupted)
 	}
-	if have == 0 {
+	if have < 0 {
 		return "the baseline was not measured" + why
 	}
-	return fmt.Sprintf("%d of %d planned rounds were measured", have-1, planned) + why
+	return fmt.Sprintf("%d of %d planned rounds were measured", have, planned) + why
 }
 
 // excused is what of the failed operations of the rounds does not make the load a bad one.
@@ -229,7 +247,7 @@ func unmeasured(vv leak.VariantVerdict, reason string) leak.VariantVerdict {
 }
 
 func expectClean(vv leak.VariantVerdict) leak.VariantVerdict {
-	if f := plainest(vv.Findings); f != nil {
+	if f := vv.Lead(); f != nil {
 		reason := fmt.Sprintf("expected clean, but %s leaks: %s", f.Check, f.Summary)
 		if why := expired(vv.Allowed); why != "" {
 			reason += "; " + why
@@ -288,16 +306,6 @@ func firstWith(findings []leak.Finding, o leak.Outcome) *leak.Finding {
 		}
 	}
 	return nil
-}
-
-// plainest is the leaking finding that tells most: one that names a stack, else the first.
-func plainest(findings []leak.Finding) *leak.Finding {
-	for i := range findings {
-		if findings[i].Outcome == leak.Leaking && len(findings[i].Stacks) > 0 {
-			return &findings[i]
-		}
-	}
-	return firstWith(findings, leak.Leaking)
 }
 
 func summaries(findings []leak.Finding) string {
@@ -381,17 +389,37 @@ func hangs(findings []leak.Finding) *leak.Finding {
 	return &findings[i]
 }
 
+// ofAll is ", of +4.00 on all stacks" where the finding, on a stack, is less than half of what its probe grew by.
+func ofAll(vv *leak.VariantVerdict, f *leak.Finding) string {
+	if len(f.Stacks) == 0 || !f.BoundPerOperation || f.Unit != "goroutines" {
+		return ""
+	}
+	series := cmp.Or(f.Stacks[0].Probe, "goroutine") + ".count"
+	for _, all := range vv.Findings {
+		if all.Series == series && all.Outcome == leak.Leaking && all.PerOperation >= 2*f.PerOperation {
+			return fmt.Sprintf(", of %s on all stacks", leak.FormatRate(all.PerOperation, all.Unit))
+		}
+	}
+	return ""
+}
+
 // mostly names the stack that grew most where the finding, on a metric, names none itself.
 func mostly(vv *leak.VariantVerdict, f *leak.Finding) string {
+	probe, metric, _ := strings.Cut(f.Series, ".")
+	kind := leak.ProbeKind(probe)
 	grew := vv.Growing
-	if strings.HasPrefix(f.Series, "heap.") {
+	if kind == "heap" {
 		grew = vv.HeapGrowing
 	}
-	if len(grew) == 0 || strings.HasPrefix(f.Series, "process.") {
+	if kind == probe {
+		probe = "" // the program's own, which growing stacks do not name
+	}
+	grew = slices.DeleteFunc(slices.Clone(grew), func(g leak.StackGrowth) bool { return g.Probe != probe })
+	if len(grew) == 0 || kind == "process" {
 		return ""
 	}
 	most := grew[0].Stack
-	if f.Series == "heap.objects" {
+	if kind == "heap" && metric == "objects" {
 		most = slices.MaxFunc(grew, func(a, b leak.StackGrowth) int { return cmp.Compare(a.Objects, b.Objects) }).Stack
 	}
 	where := ", most of it " + most.String()
@@ -402,23 +430,23 @@ func mostly(vv *leak.VariantVerdict, f *leak.Finding) string {
 }
 
 func clause(vv *leak.VariantVerdict) string {
-	leaks := plainest(vv.Findings)
-	if i := slices.IndexFunc(vv.Findings, func(f leak.Finding) bool { return f.Fingerprint }); vv.Result == leak.Met && i >= 0 {
-		leaks = &vv.Findings[i]
+	leaks, name := vv.Lead(), vv.Variant
+	if len(vv.Replicas) > 1 && vv.Outcome != leak.Clean {
+		name += fmt.Sprintf(" (replica %d of %d)", vv.Replica, len(vv.Replicas))
 	}
 	switch {
 	case vv.Result == leak.Unmeasured:
-		return vv.Variant + " was not measured: " + vv.Reason
+		return name + " was not measured: " + vv.Reason
 	case vv.Result == leak.Undecided:
-		return vv.Variant + " is undecided: " + vv.Reason
+		return name + " is undecided: " + vv.Reason
 	case vv.Outcome == leak.Leaking && hangs(vv.Findings) != nil:
 		hung := hangs(vv.Findings).Points
 		last := hung[len(hung)-1]
-		return fmt.Sprintf("%s hangs: %.0f of %d operations never returned", vv.Variant, last.Value, last.Operations) + blockedAt(leaks)
+		return fmt.Sprintf("%s hangs: %.0f of %d operations never returned", name, last.Value, last.Operations) + blockedAt(leaks)
 	case vv.Outcome == leak.Leaking:
-		return vv.Variant + " leaks " + headline(leaks) + cmp.Or(at(leaks), mostly(vv, leaks))
+		return name + " leaks " + headline(leaks) + cmp.Or(at(leaks), mostly(vv, leaks)) + ofAll(vv, leaks)
 	case vv.Result == leak.NotMet:
-		return vv.Variant + " was " + vv.Reason
+		return name + " was " + vv.Reason
 	}
-	return vv.Variant + " is clean"
+	return name + " is clean"
 }

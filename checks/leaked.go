@@ -29,9 +29,9 @@ func (c *Leaked) Check(of leak.Evidence) leak.Finding {
 	if err := c.Validate(); err != nil {
 		return undecided(f, err)
 	}
-	for i, shot := range wholeRounds(&e.Variant, e.Rounds) {
+	for _, shot := range wholeRounds(&e.Variant, e.Rounds) {
 		if sample := shot.Sample(c.Probe); sample != nil && sample.Unavailable != "" {
-			return undecided(f, fmt.Errorf("not available: %s: %s; Go 1.27 serves it, Go 1.26 with GOEXPERIMENT=goroutineleakprofile", roundName(i), sample.Unavailable))
+			return undecided(f, fmt.Errorf("not available: %s: %s; Go 1.27 serves it, Go 1.26 with GOEXPERIMENT=goroutineleakprofile", roundName(shot.Round), sample.Unavailable))
 		}
 	}
 	f.Bound = float64(c.Max)

@@ -37,13 +37,17 @@ func TestLeakedCheck(t *testing.T) {
 		{name: "one is proof", values: []float64{0, 0, 1}, want: leak.Leaking, summary: "leaked.count 0 → 1, blocked in chan send at watch.(*StreamWatcher).receive, over 0"},
 		{name: "those of the warm-up are not counted", values: []float64{9, 9, 9}, want: leak.Clean},
 		{name: "within the bound", values: []float64{0, 2, 4}, max: 5, want: leak.Clean},
-		{name: "not served is no pass", values: []float64{0, 0, 0}, want: leak.Inconclusive, summary: "not available: round 1: 404; Go 1.27 serves it",
+		{
+			name: "not served is no pass", values: []float64{0, 0, 0}, want: leak.Inconclusive, summary: "not available: round 1: 404; Go 1.27 serves it",
 			change: func(v *leak.VariantRecord) {
 				s := v.Snapshots[1].Sample("leaked")
 				s.Unavailable, s.Values, s.Groups = "404", nil, nil
-			}},
-		{name: "not read is no pass", values: []float64{0, 0, 0}, want: leak.Inconclusive, summary: "no sample of the probe leaked",
-			change: func(v *leak.VariantRecord) { v.Snapshots[1].Samples = v.Snapshots[1].Samples[:2] }},
+			},
+		},
+		{
+			name: "not read is no pass", values: []float64{0, 0, 0}, want: leak.Inconclusive, summary: "no sample of the probe leaked",
+			change: func(v *leak.VariantRecord) { v.Snapshots[1].Samples = v.Snapshots[1].Samples[:2] },
+		},
 	} {
 		v := withLeaked(tt.values...)
 		if tt.change != nil {

@@ -47,14 +47,20 @@ func variantOfVerdict(v *leak.Verdict, name string) *leak.VariantVerdict {
 
 func ratchet(vv, stored *leak.VariantVerdict) {
 	var fresh, known []string
-	for _, f := range vv.Findings {
-		if f.Outcome != leak.Leaking {
-			continue
+	for _, one := range eachReplica(vv) {
+		of := ""
+		if one.Replica > 0 {
+			of = fmt.Sprintf("replica %d: ", one.Replica)
 		}
-		if why := newOrWorse(&f, stored); why != "" {
-			fresh = append(fresh, f.Check+" "+why)
-		} else {
-			known = append(known, f.Check)
+		for _, f := range one.Findings {
+			if f.Outcome != leak.Leaking {
+				continue
+			}
+			if why := newOrWorse(&f, stored); why != "" {
+				fresh = append(fresh, of+f.Check+" "+why)
+			} else {
+				known = append(known, of+f.Check)
+			}
 		}
 	}
 	if len(fresh) > 0 {
@@ -65,12 +71,25 @@ func ratchet(vv, stored *leak.VariantVerdict) {
 	vv.Reason = "leaks no more than in the stored verdict: " + strings.Join(known, ", ")
 }
 
+// eachReplica are the verdicts on all replicas, or on the variant where it is one alone: the worst of them
+// must not hide what is new in another.
+func eachReplica(vv *leak.VariantVerdict) []leak.VariantVerdict {
+	if len(vv.Replicas) > 0 {
+		return vv.Replicas
+	}
+	return []leak.VariantVerdict{*vv}
+}
+
 // newOrWorse says in which way a leaking finding is, "" where it is no worse than it was.
 func newOrWorse(f *leak.Finding, stored *leak.VariantVerdict) string {
 	var old *leak.Finding
 	if stored != nil {
-		if i := slices.IndexFunc(stored.Findings, func(o leak.Finding) bool { return o.Check == f.Check && o.Outcome == leak.Leaking }); i >= 0 {
-			old = &stored.Findings[i]
+		for _, one := range eachReplica(stored) {
+			for _, o := range one.Findings {
+				if o.Check == f.Check && o.Outcome == leak.Leaking && (old == nil || o.PerOperation > old.PerOperation) {
+					old = &o
+				}
+			}
 		}
 	}
 	if old == nil || old.BoundPerOperation != f.BoundPerOperation {

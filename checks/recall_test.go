@@ -66,8 +66,8 @@ func TestRecall(t *testing.T) {
 		if len(r.Rows) != 1 || row.Runs != len(tt.runs) || row.Leaking+row.Clean+row.Inconclusive != row.Runs {
 			t.Errorf("%s: %+v", tt.name, r.Rows)
 		}
-		if size := math.NaN(); len(row.Sizes) == 1 {
-			if size = row.Sizes[0].Found; size != tt.size {
+		if len(row.Sizes) == 1 {
+			if size := row.Sizes[0].Found; size != tt.size {
 				t.Errorf("%s: size %v", tt.name, size)
 			}
 		} else if !math.IsNaN(tt.size) {

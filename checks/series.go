@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/stats"
 )
 
 const (
@@ -31,16 +32,28 @@ type series struct {
 	// survived counts the goroutines that appeared in a round and are still there; nil where it is not
 	// known who they are.
 	survived *float64
+	// soak is set where rounds come by time: more of them are had by a longer one.
+	soak bool
 }
 
 // wholeRounds is the baseline and the rounds after it, without a gap, up to the planned number. What
-// was measured beyond the plan is not judged: looks are fixed beforehand.
+// was measured beyond the plan is not judged: looks are fixed beforehand. Rounds that were thinned out of a
+// soak are no gap: the next snapshot has their load.
 func wholeRounds(v *leak.VariantRecord, planned int) []leak.Snapshot {
-	n := 0
-	for n < len(v.Snapshots) && n <= planned && v.Snapshots[n].Round == n {
+	n, next := 0, 0
+	for n < len(v.Snapshots) && v.Snapshots[n].Round <= planned && v.Snapshots[n].First() == next && v.Snapshots[n].Merged >= 0 {
+		next = v.Snapshots[n].Round + 1
 		n++
 	}
 	return v.Snapshots[:n]
+}
+
+// lastRound is the number of the last of these rounds, -1 where there is none.
+func lastRound(shots []leak.Snapshot) int {
+	if len(shots) == 0 {
+		return -1
+	}
+	return shots[len(shots)-1].Round
 }
 
 // metricSeries reads probe.metric from every snapshot. A sample that is missing is an error.
@@ -84,6 +97,7 @@ func (e evidence) defaultMetric(probe string) string {
 // read fills the points of s, in order, up to the first that cannot be read.
 func (e evidence) read(s *series, value func(*leak.Snapshot) (float64, error)) error {
 	shots := wholeRounds(&e.Variant, e.Rounds)
+	s.soak = e.Variant.Soak != nil
 	switch {
 	case len(shots) == 0:
 		return fmt.Errorf("no baseline was measured")
@@ -93,10 +107,10 @@ func (e evidence) read(s *series, value func(*leak.Snapshot) (float64, error)) e
 	for i := range shots {
 		p, err := point(&shots[i], value)
 		if err != nil {
-			return fmt.Errorf("%s: %w", roundName(i), err)
+			return fmt.Errorf("%s: %w", roundName(shots[i].Round), err)
 		}
 		if i > 0 && p.Operations < s.points[i-1].Operations {
-			return fmt.Errorf("%s: the operations went back to %d", roundName(i), p.Operations)
+			return fmt.Errorf("%s: the operations went back to %d", roundName(shots[i].Round), p.Operations)
 		}
 		s.points = append(s.points, p)
 		s.seconds = append(s.seconds, shots[i].Time.Sub(shots[0].Time).Seconds())
@@ -141,6 +155,10 @@ func roundName(i int) string {
 
 func (s series) first() leak.Point { return s.points[0] }
 func (s series) last() leak.Point  { return s.points[len(s.points)-1] }
+
+// rounds is how many rounds lie between the first and the last point: more than there are points where some
+// were thinned out.
+func (s series) rounds() int { return s.last().Round - s.first().Round }
 
 // net is what the series gained, and over how many operations.
 func (s series) net() (gain, operations float64) {
@@ -192,7 +210,7 @@ func (s series) operations() []float64 {
 }
 
 // fit is the Theil–Sen line over the operations; it is false where there were none.
-func (s series) fit() (fit, bool) { return theilSen(s.operations(), s.values()) }
+func (s series) fit() (stats.Line, bool) { return stats.TheilSen(s.operations(), s.values()) }
 
 // trend is the p-value of the hypothesis that the series does not rise. The measurement after idling
 // belongs to it.
@@ -201,18 +219,18 @@ func (s series) trend() float64 {
 	if s.idle != nil {
 		y = append(y, s.idle.Value)
 	}
-	return mannKendall(y)
+	return stats.MannKendall(y)
 }
 
 // background is what the series would have grown by per operation without any load, as the control rounds
 // tell, and per minute; it is false where there were none, or no operations.
 func (s series) background() (perOperation, perMinute float64, ok bool) {
-	line, ok := theilSen(s.control.seconds, s.control.values)
+	line, ok := stats.TheilSen(s.control.seconds, s.control.values)
 	_, operations := s.net()
 	if !ok || operations <= 0 {
 		return 0, 0, false
 	}
-	return line.slope * s.seconds[len(s.seconds)-1] / operations, 60 * line.slope, true
+	return line.Slope * s.seconds[len(s.seconds)-1] / operations, 60 * line.Slope, true
 }
 
 // floor is the growth per operation that could not be told from what comes and goes without load: the
@@ -226,12 +244,18 @@ func (s series) floor() float64 {
 	if operations <= 0 {
 		return 0
 	}
-	return largest * float64(len(s.points)-1) / operations
+	return largest * float64(s.rounds()) / operations
 }
 
 // rhythm is what the series grows by: "operation", "round", "minute", or "" where they cannot be told
 // apart.
-func (s series) rhythm() string { return rhythm(s.values(), s.operations(), s.seconds) }
+func (s series) rhythm() string {
+	rounds := make([]float64, len(s.points))
+	for i, p := range s.points {
+		rounds[i] = float64(p.Round)
+	}
+	return rhythm(s.values(), s.operations(), rounds, s.seconds)
+}
 
 // onset is the round after which the series began to grow.
 func (s series) onset() int { return onset(s.operations(), s.values()) }

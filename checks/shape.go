@@ -3,6 +3,8 @@ package checks
 import (
 	"math"
 	"slices"
+
+	"github.com/leakrig/leakrig/stats"
 )
 
 // onset is the index of the last point before y began to grow, 0 where it grew from the start. A leak that
@@ -15,17 +17,17 @@ import (
 // 37 (2001) 323–341, for the segmented fit; the factor of a half is ours.
 func onset(x, y []float64) int {
 	const minFlat, minGrowing = 3, 4 // points; the cut itself belongs to both
-	whole, ok := theilSen(x, y)
+	whole, ok := stats.TheilSen(x, y)
 	if !ok {
 		return 0
 	}
-	best, least := 0, deviation(x, y, whole.slope)/2
+	best, least := 0, deviation(x, y, whole.Slope)/2
 	for cut := minFlat - 1; cut <= len(y)-minGrowing; cut++ {
-		line, ok := theilSen(x[cut:], y[cut:])
-		if !ok || line.slope <= whole.slope {
+		line, ok := stats.TheilSen(x[cut:], y[cut:])
+		if !ok || line.Slope <= whole.Slope {
 			continue
 		}
-		if left := deviation(x[:cut+1], y[:cut+1], 0) + deviation(x[cut:], y[cut:], line.slope); left < least {
+		if left := deviation(x[:cut+1], y[:cut+1], 0) + deviation(x[cut:], y[cut:], line.Slope); left < least {
 			best, least = cut, left
 		}
 	}
@@ -110,17 +112,19 @@ func lull(x, y []float64) (since, gap float64) {
 // rhythm tells by what y grows from round to round: by the operation, by the round whatever its size, or by
 // the minute. It is the one whose multiples leave no more than half of what each of the others leaves; ""
 // where rounds are so alike that none stands out.
-func rhythm(y, operations, seconds []float64) string {
+func rhythm(y, operations, rounds, seconds []float64) string {
 	names := []string{"operation", "round", "minute"}
 	left := make([]float64, len(names))
 	for i := range names {
 		steps := make([]float64, 0, len(y))
 		weights := make([]float64, 0, len(y))
 		for k := 1; k < len(y); k++ {
-			weight := 1.0
+			weight := 0.0
 			switch names[i] {
 			case "operation":
 				weight = operations[k] - operations[k-1]
+			case "round":
+				weight = rounds[k] - rounds[k-1]
 			case "minute":
 				weight = seconds[k] - seconds[k-1]
 			}

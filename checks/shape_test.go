@@ -136,22 +136,22 @@ func TestRhythm(t *testing.T) {
 		{"neither", func(int) float64 { return 60 * rng.Float64() }, false, ""},
 	} {
 		for range 100 {
-			y, ops, seconds := []float64{0}, []float64{0}, []float64{0}
+			y, ops, rounds, seconds := []float64{0}, []float64{0}, []float64{0}, []float64{0}
 			for i := range sizes {
 				size, length := sizes[i], lengths[i]
 				if tt.alike {
 					size, length = 20, 5
 				}
 				y = append(y, y[i]+tt.step(i)+rng.NormFloat64())
-				ops, seconds = append(ops, ops[i]+size), append(seconds, seconds[i]+length)
+				ops, rounds, seconds = append(ops, ops[i]+size), append(rounds, rounds[i]+1), append(seconds, seconds[i]+length)
 			}
-			if got := rhythm(y, ops, seconds); got != tt.want {
+			if got := rhythm(y, ops, rounds, seconds); got != tt.want {
 				t.Fatalf("%s: %q: %.0f", tt.name, got, y)
 			}
 		}
 	}
 	for name, y := range map[string][]float64{"nothing": nil, "too few": {0, 20, 60}} {
-		if got := rhythm(y, []float64{0, 20, 60}, []float64{0, 1, 2}); got != "" {
+		if got := rhythm(y, []float64{0, 20, 60}, []float64{0, 1, 2}, []float64{0, 1, 2}); got != "" {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -179,4 +179,12 @@ func TestShapesAreInvariant(t *testing.T) {
 			t.Fatalf("%v over %v: lull %v %v, scaled %v %v", y, x, s1, g1, s2, g2)
 		}
 	}
+}
+
+func seq(n int) []float64 {
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = float64(i)
+	}
+	return x
 }

@@ -197,7 +197,7 @@ func (m matcher) survived() *float64 {
 	}
 	for id := range m.stacks {
 		if m.stacks[id].matches {
-			n += float64(len(m.survivors(id)))
+			n += float64(m.survivors(id).Len())
 		}
 	}
 	return &n

@@ -4,7 +4,9 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,4 +92,44 @@ func observeKind(t *testing.T, c *kindCluster) {
 			t.Error("nobody noticed")
 		}
 	})
+}
+
+// A node whose kubelet and runc are pinned boots, starts pods with them, and says so.
+func TestKindPinnedCommands(t *testing.T) {
+	ctx := context.Background()
+	const runc, module, version = "1.3.6", "github.com/google/uuid", "v1.5.0"
+	o := leak.BootOptions{
+		Run: "pinned", Scratch: t.TempDir(), Logs: t.TempDir(), Progress: testProgress{t},
+		Node: []leak.NodePin{
+			{Command: "kubelet", Version: DefaultVersion, Modules: map[string]string{module: version}},
+			{Command: "runc", Version: "v" + runc},
+		},
+		Components: []leak.ComponentSpec{{Component: leak.Kubelet, Name: "kubelet"}},
+	}
+	booted, err := needsKind(t).Boot(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer booted.Close(ctx)
+	c := booted.(*kindCluster)
+	program, err := c.RunPod(ctx, calibration(t, "-plant=nothing"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Stop(ctx)
+	kubelet, err := c.Observe(ctx, o.Components[0], program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kubelet.Stop(ctx)
+	modules := kubelet.Info().Modules
+	i := slices.IndexFunc(modules, func(m leak.Module) bool { return m.Path == module })
+	if i < 0 || modules[i].Replace != module+" "+version {
+		t.Errorf("the kubelet says that it was built with %+v", modules)
+	}
+	out, err := c.engine.run(ctx, "exec", c.name+"-control-plane", "sh", "-c", `runc --version; runc --root /run/containerd/runc/k8s.io list --format json | grep -c '"status":"running"'`)
+	if err != nil || !strings.HasPrefix(out, "runc version "+runc) || strings.HasSuffix(out, "\n0") {
+		t.Errorf("%v: %s", err, out)
+	}
+	fmt.Println("MET kind")
 }

@@ -4,6 +4,8 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -24,12 +27,6 @@ import (
 	"github.com/leakrig/leakrig/cluster/nodeimage"
 	"github.com/leakrig/leakrig/leak"
 )
-
-// The kind provider starts this binary again as its child.
-func TestMain(m *testing.M) {
-	Child()
-	os.Exit(m.Run())
-}
 
 // Pods on one node reach those on another.
 func TestKindThreeNodes(t *testing.T) {
@@ -102,6 +99,9 @@ func needsKind(t *testing.T) *Kind {
 
 func cacheDir(t *testing.T) string {
 	t.Helper()
+	if dir := os.Getenv("LEAKRIG_CACHE"); dir != "" {
+		return dir
+	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +239,7 @@ func createPod(t *testing.T, kubeconfig string) {
 // attach is the existing provider on a cluster that is there: it leaves nothing behind.
 func attach(t *testing.T, kubeconfig string) {
 	ctx := context.Background()
-	x := &Existing{Options{KubeconfigFile: kubeconfig, Protected: []string{"prod"}}}
+	x := &Existing{Options: Options{KubeconfigFile: kubeconfig, Protected: []string{"prod"}, Cache: t.TempDir()}}
 	o := leak.BootOptions{Run: "attached", Scratch: t.TempDir(), Logs: t.TempDir(), Progress: testProgress{t}}
 	if err := x.Preflight(ctx, o); err != nil {
 		t.Fatal(err)
@@ -260,6 +260,7 @@ func attach(t *testing.T, kubeconfig string) {
 	if _, err := a.client.CoreV1().Namespaces().Get(ctx, a.namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the namespace is still there: %v", err)
 	}
+	sweepKilled(t, x, a, o)
 	// A scratch folder that is not there: the namespace goes again.
 	o.Run, o.Scratch = "homeless", filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(o.Scratch, nil, 0o600); err != nil {
@@ -272,6 +273,66 @@ func attach(t *testing.T, kubeconfig string) {
 	left, err := a.client.CoreV1().Namespaces().Get(ctx, "leakrig-homeless", metav1.GetOptions{})
 	if err == nil && left.DeletionTimestamp == nil {
 		t.Error("the namespace of a boot that failed is still there")
+	}
+}
+
+// sweepKilled has a run find what two others have left that were killed: the namespace that bears the label
+// of its run goes, the one that does not stays.
+func sweepKilled(t *testing.T, x *Existing, a *attached, o leak.BootOptions) {
+	ctx := context.Background()
+	for _, run := range []string{"killed", "foreign"} {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaceOf(run)}}
+		if run == "killed" {
+			namespace.Labels = map[string]string{runLabel: run}
+		}
+		if _, err := a.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		// As workers have it whose commands run in another namespace.
+		rights := metav1.ObjectMeta{Name: "workers-of-" + run, Labels: map[string]string{runLabel: run}}
+		_, err1 := a.client.RbacV1().Roles("default").Create(ctx, &rbacv1.Role{ObjectMeta: rights}, metav1.CreateOptions{})
+		_, err2 := a.client.RbacV1().RoleBindings("default").Create(ctx, &rbacv1.RoleBinding{
+			ObjectMeta: rights, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: rights.Name},
+		}, metav1.CreateOptions{})
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		o.Run = run
+		data, err := json.Marshal(x.claim(o))
+		if err == nil {
+			err = os.MkdirAll(claimsDir(x.Cache), 0o700)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(claimsDir(x.Cache), run+".json"), data, 0o600) // and nobody holds it
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.Run, o.Scratch = "next", t.TempDir()
+	c, err := x.Boot(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if claims, err := filepath.Glob(filepath.Join(claimsDir(x.Cache), "*")); err != nil || len(claims) != 1 || filepath.Base(claims[0]) != "next.json" {
+		t.Errorf("claims while the run lives: %v %v", claims, err)
+	}
+	if err := c.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	for run, stays := range map[string]bool{"killed": false, "foreign": true} {
+		left, err := a.client.CoreV1().Namespaces().Get(ctx, namespaceOf(run), metav1.GetOptions{})
+		if there := err == nil && left.DeletionTimestamp == nil; there != stays {
+			t.Errorf("%s: %v, %v", run, there, err)
+		}
+	}
+	roles, err1 := a.client.RbacV1().Roles("default").List(ctx, metav1.ListOptions{LabelSelector: runLabel})
+	bindings, err2 := a.client.RbacV1().RoleBindings("default").List(ctx, metav1.ListOptions{LabelSelector: runLabel})
+	if err := errors.Join(err1, err2); err != nil || len(roles.Items)+len(bindings.Items) > 0 {
+		t.Errorf("%d roles and %d bindings of workers are left, %v", len(roles.Items), len(bindings.Items), err)
+	}
+	if claims, err := filepath.Glob(filepath.Join(claimsDir(x.Cache), "*")); err != nil || len(claims) > 0 {
+		t.Errorf("claims after it: %v %v", claims, err)
 	}
 }
 
@@ -330,31 +391,57 @@ func runPods(t *testing.T, runner leak.PodRunner) {
 			t.Error(err)
 		}
 	})
-	t.Run("a pod that is killed for its memory", func(t *testing.T) {
-		l := calibration(t, "-plant=heap")
-		l.Limits = map[string]string{"memory": "24Mi"}
-		s, err := runner.RunPod(ctx, l)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Stop(ctx)
-		target := s.Target()
-		client := &http.Client{Transport: target.Transport(), Timeout: 5 * time.Second}
-		deadline := time.After(time.Minute)
-		for s.Err() == nil {
-			select {
-			case <-deadline:
-				t.Fatal("it lives on")
-			default:
+	for name, c := range map[string]struct {
+		plant, died, hint string
+		end               func(t *testing.T, s *pod)
+	}{
+		"a pod that is killed for its memory": {"heap", "OOMKilled", "subject.limits", func(t *testing.T, s *pod) {
+			client := &http.Client{Transport: s.target.Transport(), Timeout: 5 * time.Second}
+			for range 5000 { // of a MiB each
+				if resp, err := client.Post(s.target.URL+"/work", "", nil); err == nil {
+					resp.Body.Close()
+				}
+				if s.Err() != nil {
+					return
+				}
 			}
-			if resp, err := client.Post(target.URL+"/work", "", nil); err == nil {
-				resp.Body.Close()
+		}},
+		// Its container starts again within a second, and is not the subject that was measured.
+		"a pod that ends and starts again": {"nothing", "Error, exit code 137", "see ", func(t *testing.T, s *pod) {
+			stat, err := fs.ReadFile(s.target.Proc, "stat")
+			if err == nil {
+				pid, _, _ := strings.Cut(string(stat), " ")
+				_, err = runner.(*kindCluster).engine.run(ctx, "exec", s.node, "kill", "-9", pid)
 			}
-		}
-		if err := s.Err(); !strings.Contains(err.Error(), "OOMKilled") || !strings.Contains(leak.Hint(err), "subject.limits") {
-			t.Errorf("%v, hint: %s", err, leak.Hint(err))
-		}
-	})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}},
+		"a pod that is deleted": {"nothing", "the pod is gone", "see ", func(t *testing.T, s *pod) {
+			if err := s.client.CoreV1().Pods(s.namespace).Delete(ctx, s.name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := calibration(t, "-plant="+c.plant)
+			l.Limits = map[string]string{"memory": "24Mi"}
+			s, err := runner.RunPod(ctx, l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Stop(ctx)
+			c.end(t, s.(*pod))
+			for deadline := time.Now().Add(time.Minute); s.Err() == nil; time.Sleep(50 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("it lives on")
+				}
+			}
+			if err := s.Err(); !strings.Contains(err.Error(), c.died) || !strings.Contains(leak.Hint(err), c.hint) {
+				t.Errorf("%v, hint: %s", err, leak.Hint(err))
+			}
+		})
+	}
 	t.Run("cancelled while it starts", func(t *testing.T) {
 		short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 		defer cancel()

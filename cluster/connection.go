@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -36,13 +37,18 @@ type connection struct {
 	run        string
 	// hint says where the logs are, for an API server that no longer answers.
 	hint string
+	// crews counts the workers that were had, for the names of their objects.
+	crews atomic.Int32
 }
+
+// namespaceOf is the namespace of a run, in a cluster of whatever kind.
+func namespaceOf(run string) string { return "leakrig-" + run }
 
 // connect reaches the current context of config, makes the run's namespace, and writes the kubeconfig
 // that subjects get into scratch.
 func connect(ctx context.Context, config *api.Config, o leak.BootOptions) (*connection, error) {
 	quiet()
-	c := &connection{run: o.Run, namespace: "leakrig-" + o.Run, hint: "see the logs in " + o.Logs}
+	c := &connection{run: o.Run, namespace: namespaceOf(o.Run), hint: "see the logs in " + o.Logs}
 	var err error
 	c.config, err = clientcmd.NewDefaultClientConfig(*config, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {

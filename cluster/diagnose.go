@@ -54,7 +54,7 @@ func diagnoseNodeImage(ctx context.Context, e engine, o Options) Diagnosis {
 		err = errors.New("the engine does not have it")
 	}
 	if err != nil {
-		d.Err = leak.WithHint(err, "leakrig node-image build; where a registry can be reached, kind's own image is pulled instead")
+		d.Err = leak.WithHint(err, "`leakrig node-image build`; where a registry can be reached, kind's own image is pulled instead")
 		return d
 	}
 	d.Detail, d.Err = nodeimage.Tag(options)
@@ -67,7 +67,7 @@ func diagnoseImageBuild() Diagnosis {
 	case runtime.GOOS != "linux":
 		d.Err = leak.WithHint(fmt.Errorf("needs Linux, this is %s", runtime.GOOS), "pull kind's own image instead")
 	case os.Geteuid() != 0:
-		d.Err = leak.WithHint(errors.New("needs root"), "sudo leakrig node-image build")
+		d.Err = leak.WithHint(errors.New("needs root"), "`sudo leakrig node-image build`")
 	case err != nil:
 		d.Err = leak.WithHint(errors.New("debootstrap is not on the PATH"), "apt-get install debootstrap")
 	}

@@ -48,6 +48,10 @@ func (e *Embedded) Preflight(_ context.Context, o leak.BootOptions) error {
 		return usage("use --cluster kind", "%d nodes: the embedded control plane has none", o.Spec.Nodes)
 	case o.Pods:
 		return usage("use --cluster kind, or --placement process", "a subject as a pod: the embedded control plane has no nodes")
+	case o.Workers:
+		return usage("use --cluster kind, or leave workers out", "load from workers: the embedded control plane has no nodes to run them")
+	case o.LoadsPods:
+		return usage("use --cluster kind", "load on pods that run: the embedded control plane has no nodes, so none does")
 	case len(o.Node) > 0:
 		return usage("use --cluster kind", "commands of the node at other versions: the embedded control plane has no nodes")
 	}
@@ -141,8 +145,14 @@ func (p *plane) start(bin assets, o leak.BootOptions) error {
 	if err != nil {
 		return err
 	}
-	etcdDir, apiDir := filepath.Join(o.Scratch, "etcd"), filepath.Join(o.Scratch, "kube-apiserver")
+	etcdDir, apiDir := filepath.Join(o.Scratch, "etcd-data"), filepath.Join(o.Scratch, "kube-apiserver-data")
 	if err := errors.Join(os.MkdirAll(etcdDir, 0o700), os.MkdirAll(apiDir, 0o700)); err != nil {
+		return err
+	}
+	if bin.apiserver, err = guarded(o.Scratch, bin.apiserver); err != nil {
+		return err
+	}
+	if bin.etcd, err = guarded(o.Scratch, bin.etcd); err != nil {
 		return err
 	}
 	api := p.env.ControlPlane.GetAPIServer()

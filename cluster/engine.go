@@ -34,8 +34,8 @@ func detectEngine(ctx context.Context) (engine, error) {
 		}
 		errs = append(errs, err)
 	}
-	return "", leak.WithHint(fmt.Errorf("no container engine answers: %w", errors.Join(errs...)),
-		"start docker or podman, or use --cluster embedded; leakrig doctor tells more")
+	return "", leak.WithMachineHint(fmt.Errorf("no container engine answers: %w", errors.Join(errs...)),
+		"start docker or podman, or use --cluster embedded")
 }
 
 // run runs one command of the engine and returns what it printed, without blanks around it.

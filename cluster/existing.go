@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -16,15 +19,19 @@ import (
 func existingKind(o Options) leak.Kind[leak.Provider] {
 	return leak.Kind[leak.Provider]{
 		Name: "existing",
-		Doc: "A cluster that is there already, by --kubeconfig and --context. " +
+		Doc: "A cluster that is there already, by --kubeconfig and --context; in a pod without either, the cluster that the pod is in. " +
 			"The run makes a namespace of its own, everything in it carries the label " + runLabel + ", and it is gone afterwards. " +
 			"A context that looks like production is refused without --yes.",
-		New: func() leak.Provider { return &Existing{Options: o} },
+		New: func() leak.Provider { return &Existing{Options: o, account: serviceAccount} },
 	}
 }
 
 // Existing attaches to clusters that are there.
-type Existing struct{ Options }
+type Existing struct {
+	Options
+	// account is the folder of the pod's service account, for a rig that runs in the cluster.
+	account string
+}
 
 // Preflight refuses what must not be touched, before anything is built.
 func (x *Existing) Preflight(_ context.Context, o leak.BootOptions) error {
@@ -40,6 +47,10 @@ func (x *Existing) Preflight(_ context.Context, o leak.BootOptions) error {
 	if err := noFixtures(o.Fixtures, "an existing cluster"); err != nil {
 		return err
 	}
+	if o.Workers && x.WorkerImage == "" {
+		return usage("--worker-image names one that its nodes can pull; `leakrig image` makes it, to be pushed to a registry of yours",
+			"load from workers: an image could not be loaded into the nodes of an existing cluster")
+	}
 	_, err := x.load()
 	return err
 }
@@ -51,6 +62,11 @@ func (x *Existing) load() (*api.Config, error) {
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).RawConfig()
 	if err != nil {
 		return nil, usage("--kubeconfig names the file", "kubeconfig: %w", err)
+	}
+	if len(config.Contexts) == 0 && x.KubeconfigFile == "" && x.Context == "" {
+		if pod, err := podConfig(x.account); pod != nil || err != nil {
+			return pod, err
+		}
 	}
 	if x.Context != "" {
 		config.CurrentContext = x.Context
@@ -74,6 +90,36 @@ func (x *Existing) load() (*api.Config, error) {
 	return &config, nil
 }
 
+const (
+	// serviceAccount is where every pod finds who it is.
+	serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
+	inCluster      = "in-cluster"
+)
+
+// podConfig is a configuration for the cluster that the rig itself is a pod of, nil where it is none. The
+// token is named, not taken in: the kubelet writes a new one long before a night is over. account is the folder
+// of the service account.
+func podConfig(account string) (*api.Config, error) {
+	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+	if host == "" || port == "" {
+		return nil, nil
+	}
+	token := filepath.Join(account, "token")
+	ca, err := os.ReadFile(filepath.Join(account, "ca.crt"))
+	if err == nil {
+		_, err = os.Stat(token)
+	}
+	if err != nil {
+		return nil, usage("the pod needs serviceAccountName, and automountServiceAccountToken must not be false", "in a pod without a service account: %w", err)
+	}
+	config := api.NewConfig()
+	config.CurrentContext = inCluster
+	config.Clusters[inCluster] = &api.Cluster{Server: "https://" + net.JoinHostPort(host, port), CertificateAuthorityData: ca}
+	config.AuthInfos[inCluster] = &api.AuthInfo{TokenFile: token}
+	config.Contexts[inCluster] = &api.Context{Cluster: inCluster, AuthInfo: inCluster}
+	return config, nil
+}
+
 func usage(hint, format string, args ...any) error {
 	return &leak.UsageError{Err: leak.WithHint(fmt.Errorf(format, args...), "%s", hint)}
 }
@@ -87,8 +133,18 @@ func (x *Existing) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, 
 	if o.Spec.Nodes > 1 {
 		o.Progress.Log("the scenario asks for %d nodes; an existing cluster is taken as it is", o.Spec.Nodes)
 	}
-	c := &attached{}
+	c := &attached{workerImage: x.WorkerImage}
+	mine := x.claim(o)
+	if left, err := sweep(ctx, x.Cache, func(c claim) bool { return c.Kubeconfig == mine.Kubeconfig && c.Context == mine.Context }); err != nil {
+		o.Progress.Log("%v", err) // it is not this run's business
+	} else if len(left) > 0 {
+		o.Progress.Log("removed what a run that was killed has left: namespace %s", strings.Join(left, ", "))
+	}
+	if c.release, err = mine.take(x.Cache); err != nil {
+		return nil, err
+	}
 	if c.connection, err = connect(ctx, config, o); err != nil {
+		c.release()
 		return nil, leak.WithHint(err, "may this user create namespaces there? is the cluster up?")
 	}
 	version, err := c.version()
@@ -97,6 +153,19 @@ func (x *Existing) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, 
 	}
 	c.info = leak.ClusterInfo{Provider: "existing", Kubernetes: version}
 	return c, nil
+}
+
+// claim is what this run will have in the cluster.
+func (x *Existing) claim(o leak.BootOptions) claim {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = x.KubeconfigFile
+	files := rules.GetLoadingPrecedence()
+	for i, f := range files {
+		if abs, err := filepath.Abs(f); err == nil {
+			files[i] = abs
+		}
+	}
+	return claim{Kubeconfig: strings.Join(files, string(filepath.ListSeparator)), Context: x.Context, Run: o.Run, Namespace: namespaceOf(o.Run)}
 }
 
 // protected returns the word that makes a context look like production, "" where none does.
@@ -114,7 +183,10 @@ func (x *Existing) protected(names ...string) string {
 // attached is a cluster that was there before and will be there afterwards.
 type attached struct {
 	*connection
-	info leak.ClusterInfo
+	info    leak.ClusterInfo
+	release func() // forgets the claim
+	// workerImage is what the nodes pull for workers.
+	workerImage string
 }
 
 func (a *attached) Info() leak.ClusterInfo { return a.info }
@@ -127,5 +199,6 @@ func (a *attached) Close(ctx context.Context) error {
 	if err := a.removeNamespace(ctx); err != nil {
 		return fmt.Errorf("after %s: %w", time.Since(start).Round(time.Second), err)
 	}
+	a.release()
 	return nil
 }

@@ -40,6 +40,17 @@ func TestParallel(t *testing.T) {
 	}
 }
 
+// Where no pod ever runs, load on pods is refused before anything is booted.
+func TestEmbeddedRunsNoPods(t *testing.T) {
+	for _, o := range []leak.BootOptions{{Pods: true}, {LoadsPods: true}, {Spec: leak.ClusterSpec{Nodes: 3}}} {
+		err := (&Embedded{}).Preflight(t.Context(), o)
+		var usage *leak.UsageError
+		if !errors.As(err, &usage) || !strings.Contains(leak.Hint(err), "--cluster kind") {
+			t.Errorf("%+v: %v (hint %q)", o, err, leak.Hint(err))
+		}
+	}
+}
+
 // Where there are nodes and a scheduler, fixtures are refused before anything is booted.
 func TestFixturesAreForEmbedded(t *testing.T) {
 	o := leak.BootOptions{Fixtures: leak.Fixtures{Nodes: 1}}

@@ -9,30 +9,28 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"sigs.k8s.io/kind/pkg/cluster/nodes"
 	"sigs.k8s.io/kind/pkg/cluster/nodeutils"
 )
 
 // imageRepository is that of the images that are made from subjects. No registry has it.
 const imageRepository = "leakrig.local/subject/"
 
-// subjectImage makes an image of one static binary, without a Dockerfile or an engine. The same binary
-// gives the same digest, which is the tag.
+// subjectImage makes an image of one static binary. The same binary gives the same digest, which is the tag.
 func subjectImage(program string, aliases []string) (ref string, image v1.Image, err error) {
+	entries := []entry{{name: "subject", file: program, mode: 0o755}}
+	for _, name := range aliases {
+		entries = append(entries, entry{name: "bin/" + name, link: "/subject", mode: 0o777})
+	}
 	// It goes no further than the node, and is faster copied than compressed.
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return binaryTar(program, aliases) }, tarball.WithCompressionLevel(gzip.NoCompression))
-	if err != nil {
-		return "", nil, err
-	}
-	if image, err = mutate.AppendLayers(empty.Image, layer); err != nil {
-		return "", nil, err
-	}
-	image, err = mutate.Config(image, v1.Config{Entrypoint: []string{"/subject"}, User: "65532:65532", Env: []string{"PATH=/bin"}})
+	image, err = imageOf(entries, gzip.NoCompression, v1.Config{Entrypoint: []string{"/subject"}, User: imageUser, Env: []string{"PATH=/bin"}})
 	if err != nil {
 		return "", nil, err
 	}
@@ -40,58 +38,103 @@ func subjectImage(program string, aliases []string) (ref string, image v1.Image,
 	return imageRepository + filepath.Base(program) + ":" + digest.Hex[:16], image, err
 }
 
-// binaryTar is a layer with the binary as /subject, and links to it in /bin, without times.
-func binaryTar(program string, aliases []string) (io.ReadCloser, error) {
-	data, err := os.ReadFile(program)
+// imageUser is nobody in particular.
+const imageUser = "65532:65532"
+
+// entry is what stands at a name of an image, which has no slash in front: a file of this machine, a link, or,
+// with neither, a folder.
+type entry struct {
+	name, file, link string
+	mode             int64
+}
+
+// imageOf makes an image of one layer, without a Dockerfile or an engine. Nothing in it has a time, so that
+// the same files make the same image.
+func imageOf(entries []entry, compression int, config v1.Config) (v1.Image, error) {
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return layerTar(entries) }, tarball.WithCompressionLevel(compression))
 	if err != nil {
 		return nil, err
 	}
+	image, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		return nil, err
+	}
+	return mutate.Config(image, config)
+}
+
+func layerTar(entries []entry) (io.ReadCloser, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	if err := w.WriteHeader(&tar.Header{Name: "subject", Mode: 0o755, Size: int64(len(data)), Typeflag: tar.TypeReg}); err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(data); err != nil {
-		return nil, err
-	}
-	for _, name := range aliases {
-		if err := w.WriteHeader(&tar.Header{Name: "bin/" + name, Linkname: "/subject", Mode: 0o777, Typeflag: tar.TypeSymlink}); err != nil {
+	for _, e := range entries {
+		header := &tar.Header{Name: e.name, Mode: e.mode, Linkname: e.link, Typeflag: tar.TypeDir}
+		var data []byte
+		switch {
+		case e.link != "":
+			header.Typeflag = tar.TypeSymlink
+		case e.file != "":
+			var err error
+			if data, err = os.ReadFile(e.file); err != nil {
+				return nil, err
+			}
+			header.Typeflag, header.Size = tar.TypeReg, int64(len(data))
+		}
+		if err := w.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(data); err != nil {
 			return nil, err
 		}
 	}
 	return io.NopCloser(&b), w.Close()
 }
 
-// loadImage puts the image of a subject into every node.
+// loadImage puts the image of a subject into every node that does not have it from an earlier run.
 func (c *kindCluster) loadImage(ctx context.Context, program string, aliases []string) (string, error) {
 	ref, image, err := subjectImage(program, aliases)
 	if err != nil {
 		return "", fmt.Errorf("image of %s: %w", filepath.Base(program), err)
 	}
+	return ref, c.putImage(ctx, ref, image)
+}
+
+// putImage puts an image into every node that does not have it under this name.
+func (c *kindCluster) putImage(ctx context.Context, ref string, image v1.Image) error {
 	tag, err := name.NewTag(ref)
 	if err != nil {
-		return "", err
-	}
-	var archive bytes.Buffer
-	if err := tarball.Write(tag, image, &archive); err != nil {
-		return "", err
+		return err
 	}
 	nodes, err := c.nodes()
 	if err != nil {
-		return "", err
+		return err
 	}
+	archive := sync.OnceValues(func() ([]byte, error) {
+		var b bytes.Buffer
+		err := tarball.Write(tag, image, &b)
+		return b.Bytes(), err
+	})
 	for _, node := range nodes {
 		done := make(chan error, 1)
 		// kind's library takes no context; the goroutine ends when the node's container does.
-		go func() { done <- nodeutils.LoadImageArchive(node, bytes.NewReader(archive.Bytes())) }()
+		go func() { done <- loadInto(node, ref, archive) }()
 		select {
 		case <-ctx.Done():
-			return "", context.Cause(ctx)
+			return context.Cause(ctx)
 		case err := <-done:
 			if err != nil {
-				return "", fmt.Errorf("load %s into %s: %w", ref, node, err)
+				return fmt.Errorf("load %s into %s: %w", ref, node, err)
 			}
 		}
 	}
-	return ref, nil
+	return nil
+}
+
+func loadInto(node nodes.Node, ref string, archive func() ([]byte, error)) error {
+	if _, err := nodeutils.ImageID(node, ref); err == nil {
+		return nil
+	}
+	data, err := archive()
+	if err != nil {
+		return err
+	}
+	return nodeutils.LoadImageArchive(node, bytes.NewReader(data))
 }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/leakrig/leakrig/cluster/upstream"
+	"github.com/leakrig/leakrig/cluster/nodeimage"
 )
 
 // keptName names the one kept cluster of its kind: the same image and as many nodes.
@@ -27,9 +27,6 @@ func keptName(image nodeImage, nodes int) string {
 func keptKubeconfig(cache, name string) string {
 	return filepath.Join(cache, "kept", name, "kubeconfig")
 }
-
-// inUseFile is locked, shared, by every run that uses a cluster.
-func inUseFile(cache, name string) string { return filepath.Join(cache, "in-use", name) }
 
 // answersAt tells whether the API server of a kubeconfig answers.
 func answersAt(ctx context.Context, kubeconfig string) bool {
@@ -44,29 +41,45 @@ func answersAt(ctx context.Context, kubeconfig string) bool {
 	return (&connection{client: client}).Check(ctx) == nil
 }
 
-// ownNames are those that Boot gives: of a run, and of a kept cluster.
-var ownNames = regexp.MustCompile(`^leakrig-(kept-[0-9a-f]{8}|\d{8}t\d{6}z(-\d+)?-[0-9a-f]{6})$`)
+// ownNames are those that Boot gives, killedNames those of clusters that no run should have left.
+var (
+	killedNames = regexp.MustCompile(`^leakrig-\d{8}t\d{6}z(-\d+)?-[0-9a-f]{6}$`)
+	ownNames    = regexp.MustCompile(`^leakrig-kept-[0-9a-f]{8}$|` + killedNames.String())
+)
 
-// Clean removes the kind clusters that leakrig has made and that no run uses, and returns their names:
-// the kept ones, and what a rig that was killed has left.
+// Clean removes what leakrig has made and no run uses: kind clusters, the kept ones among them, and what a
+// rig that was killed has left in a cluster. It returns what that was, in words.
 func Clean(ctx context.Context, cache string) ([]string, error) {
-	e, err := detectEngine(ctx)
-	if err != nil {
-		return nil, err
+	removed, err := sweep(ctx, cache, func(claim) bool { return true })
+	for i, name := range removed {
+		removed[i] = "namespace " + name
 	}
+	e, noEngine := detectEngine(ctx)
+	if noEngine != nil { // then there are no clusters of its either
+		return removed, errors.Join(err, noEngine)
+	}
+	clusters, err2 := e.removeUnused(ctx, cache, ownNames)
+	for _, name := range clusters {
+		removed = append(removed, "cluster "+name)
+	}
+	return removed, errors.Join(err, err2)
+}
+
+// removeUnused deletes the kind clusters with such names that no run uses, and returns which they were.
+func (e engine) removeUnused(ctx context.Context, cache string, names *regexp.Regexp) ([]string, error) {
 	out, err := e.run(ctx, "ps", "-a", "--filter", "label="+clusterLabel, "--format", `{{.Label "`+clusterLabel+`"}}`)
 	if err != nil {
 		return nil, err
 	}
-	names := strings.Fields(out)
-	slices.Sort(names)
+	found := strings.Fields(out)
+	slices.Sort(found)
 	var removed []string
 	var errs []error
-	for _, name := range slices.Compact(names) {
-		if !ownNames.MatchString(name) {
+	for _, name := range slices.Compact(found) {
+		if !names.MatchString(name) {
 			continue
 		}
-		unlock, free := upstream.TryLock(inUseFile(cache, name))
+		unlock, free := unused(cache, name)
 		if !free {
 			continue
 		}
@@ -76,6 +89,31 @@ func Clean(ctx context.Context, cache string) ([]string, error) {
 			err = os.RemoveAll(filepath.Dir(keptKubeconfig(cache, name)))
 		}
 		unlock()
+		errs = append(errs, err)
+	}
+	return removed, errors.Join(errs...)
+}
+
+// CleanImages removes the node images that leakrig has built, those of pinned commands included, and returns
+// their references. An image that a cluster still uses stays.
+func CleanImages(ctx context.Context) ([]string, error) {
+	e, err := detectEngine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out, err := e.run(ctx, "images", "--filter", "reference="+nodeimage.Repository, "--format", "{{.Repository}}:{{.Tag}}")
+	if err != nil {
+		return nil, err
+	}
+	var removed []string
+	var errs []error
+	for _, ref := range strings.Fields(out) {
+		used, err := e.run(ctx, "ps", "-a", "-q", "--filter", "ancestor="+ref)
+		if err == nil && used == "" {
+			if _, err = e.run(ctx, "rmi", ref); err == nil {
+				removed = append(removed, ref)
+			}
+		}
 		errs = append(errs, err)
 	}
 	return removed, errors.Join(errs...)

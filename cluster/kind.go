@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -66,17 +67,20 @@ func (k *Kind) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, erro
 		}
 	}
 	start := time.Now()
-	c := &kindCluster{engine: e, name: "leakrig-" + o.Run, image: image, logs: o.Logs, progress: o.Progress, pins: o.Node, keep: k.Keep, kubeconfigFile: filepath.Join(o.Scratch, "admin.kubeconfig")}
+	c := &kindCluster{engine: e, name: "leakrig-" + o.Run, image: image, logs: o.Logs, progress: o.Progress, pins: o.Node, keep: k.Keep, workers: workerSource{k.WorkerImage, k.WorkerRig}, kubeconfigFile: filepath.Join(o.Scratch, "admin.kubeconfig")}
 	if k.Keep || k.Reuse && c.adopt(ctx, k, o.Spec.Nodes) {
 		c.name = keptName(image, o.Spec.Nodes)
 		c.kubeconfigFile = keptKubeconfig(k.Cache, c.name)
 	}
-	if c.inUse, err = upstream.Share(inUseFile(k.Cache, c.name)); err != nil {
+	if c.inUse, err = use(k.Cache, c.name); err != nil {
 		return nil, err
 	}
 	if err := c.boot(ctx, k, o); err != nil {
 		c.inUse()
 		return nil, err
+	}
+	if err := c.claim(ctx, k, o); err != nil {
+		return nil, errors.Join(err, c.Close(ctx))
 	}
 	if err := c.attach(ctx, o); err != nil {
 		return nil, errors.Join(err, c.Close(ctx))
@@ -90,6 +94,11 @@ func (k *Kind) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, erro
 func (k *Kind) Preflight(ctx context.Context, o leak.BootOptions) error {
 	if err := noFixtures(o.Fixtures, "kind"); err != nil {
 		return err
+	}
+	if o.Workers {
+		if err := (workerSource{k.WorkerImage, k.WorkerRig}).check(); err != nil {
+			return err
+		}
 	}
 	e, err := detectEngine(ctx)
 	if err != nil {
@@ -130,8 +139,8 @@ func (k *Kind) image(ctx context.Context, e engine, o leak.BootOptions) (nodeIma
 	}
 	o.Progress.Log("pulling %s", ref)
 	if _, err := e.run(ctx, "pull", ref); err != nil {
-		return nodeImage{}, leak.WithHint(fmt.Errorf("no node image: %w", err),
-			"leakrig node-image build makes one from upstream modules (Linux, root, some minutes)")
+		return nodeImage{}, leak.WithMachineHint(fmt.Errorf("no node image: %w", err),
+			"`leakrig node-image build` makes one from upstream modules (Linux, root, some minutes)")
 	}
 	return nodeImage{ref: ref}, nil
 }
@@ -151,8 +160,12 @@ type kindCluster struct {
 	keep, reused bool
 	// pods counts the subjects that ran, for the names of their objects.
 	pods atomic.Int32
-	// inUse lets go of the lock that keeps `leakrig clean` from the cluster.
-	inUse func()
+	// workers is how the image of workers is come by; it is in the nodes once it was asked for.
+	workers     workerSource
+	workerImage string
+	// inUse lets go of the lock that keeps `leakrig clean` from the cluster; release forgets the claim, where
+	// there is one.
+	inUse, release func()
 }
 
 // adopt tells whether there is a kept cluster that fits and answers.
@@ -177,6 +190,11 @@ func (c *kindCluster) boot(ctx context.Context, k *Kind, o leak.BootOptions) err
 		c.reused = true
 		return nil
 	}
+	if left, err := c.engine.removeUnused(ctx, k.Cache, killedNames); err != nil {
+		o.Progress.Log("%v", err) // it is not this run's business
+	} else if len(left) > 0 {
+		o.Progress.Log("removed what a run that was killed has left: cluster %s", strings.Join(left, ", "))
+	}
 	// What is left of a kept cluster that no longer answers; there is nothing of any other yet.
 	if err := c.engine.remove(ctx, c.name, 0); err != nil {
 		return err
@@ -198,6 +216,27 @@ func (c *kindCluster) boot(ctx context.Context, k *Kind, o leak.BootOptions) err
 	return nil
 }
 
+// claim writes down what the run will have in a cluster that is kept, and removes what others have left.
+func (c *kindCluster) claim(ctx context.Context, k *Kind, o leak.BootOptions) (err error) {
+	if !c.keep && !c.reused {
+		return nil
+	}
+	if _, err := sweep(ctx, k.Cache, func(other claim) bool { return other.Kubeconfig == c.kubeconfigFile }); err != nil {
+		o.Progress.Log("%v", err) // it is not this run's business
+	}
+	c.release, err = claim{Kubeconfig: c.kubeconfigFile, Run: o.Run, Namespace: namespaceOf(o.Run)}.take(k.Cache)
+	return err
+}
+
+// volatileEtcd has etcd not wait for the disk, as envtest has it: no cluster outlives its machine's next boot, and
+// every write of the load would wait.
+const volatileEtcd = `kind: ClusterConfiguration
+etcd:
+  local:
+    extraArgs:
+      unsafe-no-fsync: "true"
+`
+
 // config4 is the kind configuration of the cluster.
 func (c *kindCluster) config4(spec leak.ClusterSpec) *v1alpha4.Cluster {
 	config := &v1alpha4.Cluster{
@@ -213,6 +252,7 @@ func (c *kindCluster) config4(spec leak.ClusterSpec) *v1alpha4.Cluster {
 	if c.image.own {
 		config.KubeadmConfigPatches = nodeimage.KubeadmPatches()
 	}
+	config.KubeadmConfigPatches = append(config.KubeadmConfigPatches, volatileEtcd)
 	for i := range max(spec.Nodes, 1) {
 		role := v1alpha4.WorkerRole
 		if i == 0 {
@@ -312,6 +352,9 @@ func (c *kindCluster) Close(ctx context.Context) error {
 		c.progress.Log("kept for --reuse: cluster %s, kubeconfig %s (leakrig clean removes it)", c.name, c.kubeconfigFile)
 		// The kept cluster's own controllers see it through; the next run has another namespace.
 		_, err := c.deleteNamespace(ctx)
+		if err == nil {
+			c.release()
+		}
 		return err
 	}
 	return c.discard(ctx)

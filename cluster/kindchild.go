@@ -41,6 +41,7 @@ type childRequest struct {
 // Child performs what a parent asked for and ends the process, where this process is such a child. Main
 // calls it first.
 func Child() {
+	becomeGuarded()
 	if os.Getenv(childVariable) == "" {
 		return
 	}

@@ -16,6 +16,9 @@ type Options struct {
 	// Yes runs on a context that looks like production: one with a word of Protected in its name.
 	Yes       bool
 	Protected []string
+	// WorkerImage is the image of workers, which the nodes pull; "" where a provider makes it of WorkerRig, a
+	// static binary of the rig for Linux, and loads it into the nodes. "" is the binary that runs.
+	WorkerImage, WorkerRig string
 }
 
 // Kinds lists the providers, in the order in which auto tries them.

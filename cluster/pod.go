@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -125,18 +126,13 @@ func (p *pod) deployment(image string) (*appsv1.Deployment, error) {
 	if err != nil {
 		return nil, err
 	}
-	one, grace, yes, no := int32(1), podStopGrace, true, false
-	user := int64(65532)
+	one, grace, no := int32(1), podStopGrace, false
 	container := corev1.Container{
 		Name: subjectName, Image: image, ImagePullPolicy: corev1.PullNever,
 		Args: p.launch.Args, Env: p.env(),
-		Ports:     []corev1.ContainerPort{{ContainerPort: p.port}},
-		Resources: corev1.ResourceRequirements{Limits: limits},
-		SecurityContext: &corev1.SecurityContext{
-			RunAsNonRoot: &yes, RunAsUser: &user, ReadOnlyRootFilesystem: &yes, AllowPrivilegeEscalation: &no,
-			Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		},
+		Ports:           []corev1.ContainerPort{{ContainerPort: p.port}},
+		Resources:       corev1.ResourceRequirements{Limits: limits},
+		SecurityContext: confined(),
 	}
 	return &appsv1.Deployment{
 		ObjectMeta: p.meta(),
@@ -154,6 +150,16 @@ func (p *pod) deployment(image string) (*appsv1.Deployment, error) {
 	}, nil
 }
 
+// confined is what a container may do that needs nothing of its node.
+func confined() *corev1.SecurityContext {
+	yes, no, user := true, false, int64(65532)
+	return &corev1.SecurityContext{
+		RunAsNonRoot: &yes, RunAsUser: &user, ReadOnlyRootFilesystem: &yes, AllowPrivilegeEscalation: &no,
+		Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+}
+
 func resourceList(limits map[string]string) (corev1.ResourceList, error) {
 	list := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
 	for name, text := range limits {
@@ -169,7 +175,8 @@ func resourceList(limits map[string]string) (corev1.ResourceList, error) {
 func (p *pod) env() []corev1.EnvVar {
 	port := strconv.Itoa(int(p.port))
 	env := []corev1.EnvVar{
-		{Name: "PORT", Value: port}, {Name: "LEAKRIG_LISTEN", Value: "0.0.0.0:" + port},
+		{Name: "PORT", Value: port},
+		{Name: "LEAKRIG_LISTEN", Value: "0.0.0.0:" + port},
 		{Name: "GODEBUG", Value: leak.WithProfileRate(p.launch.Env["GODEBUG"])},
 	}
 	for name, value := range p.launch.Env {
@@ -241,9 +248,10 @@ func (p *pod) reach(ctx context.Context) error {
 	base := "http://" + address
 	p.target = leak.Target{
 		URL: base, Pprof: base + strings.TrimSuffix(p.launch.Pprof, "/"),
+		InCluster:  p.address,
 		Kubeconfig: p.kubeconfig, Namespace: p.namespace, Selector: "app.kubernetes.io/name=" + p.objects,
 		// A connection that this side closes stands in the pod for another second, as containerd's
-		// port-forward is; so every request asks the subject to close it.
+		// port-forward is; so every request asks the subject to close it. Load that keeps some sees to it itself.
 		Transport: func() http.RoundTripper { return &http.Transport{DisableKeepAlives: true} },
 	}
 	if err := p.askReady(ctx); err != nil {
@@ -252,6 +260,24 @@ func (p *pod) reach(ctx context.Context) error {
 	}
 	p.stop = stop
 	return nil
+}
+
+// address is where other pods reach the subject. The kubelet tells of it a second or so after the subject has
+// begun to answer.
+func (p *pod) address(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("the kubelet tells of none"))
+	defer cancel()
+	for {
+		found, err := p.current(ctx)
+		if err == nil && found.Status.PodIP != "" {
+			return "http://" + net.JoinHostPort(found.Status.PodIP, strconv.Itoa(int(p.port))), nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("address of the subject's pod: %w", errors.Join(context.Cause(ctx), err))
+		case <-time.After(readyPoll):
+		}
+	}
 }
 
 func (p *pod) askReady(ctx context.Context) error {

@@ -1,15 +1,22 @@
 #!/usr/bin/env bash
-# Every fuzz target, for FUZZTIME each: the parsers of foreign bytes (profiles, dumps, metrics, scenarios,
-# records) and what is made of them.
+# Every fuzz target, for FUZZTIME each and two at a time: the parsers of foreign bytes (profiles, dumps,
+# metrics, scenarios, records) and what is made of them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-targets=0
-while IFS=: read -r file _ line; do
-	name=$(sed -E 's/^func (Fuzz[A-Za-z0-9_]*).*/\1/' <<<"$line")
-	echo "== $name in $(dirname "$file")"
-	go test -run '^$' -fuzz "^$name\$" -fuzztime "${FUZZTIME:-1m}" "./$(dirname "$file")"
-	targets=$((targets + 1))
-done < <(grep -rn --include=*_test.go '^func Fuzz' checks leak profiles scenarios cluster)
-echo "$targets fuzz targets"
-[ "$targets" -gt 0 ]
+# fuzz FILE:LINE:FUNC runs one target with one worker, and tells what it said.
+fuzz() {
+	local name dir said
+	name=$(sed -E 's/.*func (Fuzz[A-Za-z0-9_]*).*/\1/' <<<"$1")
+	dir=$(dirname "${1%%:*}")
+	if ! said=$(go test -run '^$' -fuzz "^$name\$" -fuzztime "${FUZZTIME:-1m}" -parallel 1 "./$dir" 2>&1); then
+		printf '== %s in %s FAILED\n%s\n' "$name" "$dir" "$said"
+		return 1
+	fi
+	printf '== %s in %s: %s\n' "$name" "$dir" "$(grep '^fuzz: elapsed' <<<"$said" | tail -1)"
+}
+export -f fuzz
+
+targets=$(git grep -n '^func Fuzz' -- '*_test.go')
+xargs -d '\n' -n 1 -P 2 bash -c 'fuzz "$1"' fuzz <<<"$targets"
+echo "$(wc -l <<<"$targets") fuzz targets"

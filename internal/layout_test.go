@@ -18,10 +18,11 @@ const module = "github.com/leakrig/leakrig"
 // beside it.
 var rows = [][]string{
 	{"cmd/leakrig"},
-	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports"},
+	{"fleet"},
+	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports", "bisect"},
 	{"cluster/nodeimage"},
 	{"cluster/upstream", "cluster/journal"},
-	{"leak"},
+	{"leak", "stats"},
 }
 
 // guests are heavy dependencies and the folders that each lives in: one, but for Kubernetes' own
@@ -30,11 +31,14 @@ var rows = [][]string{
 var guests = map[string][]string{
 	"gopkg.in/yaml.v3":                       {"scenarios"},
 	"github.com/google/pprof":                {"profiles"},
-	"github.com/spf13/cobra":                 {"cmd/leakrig"},
+	"github.com/prometheus/":                 {"fleet"},
+	"github.com/spf13/":                      {"cmd/leakrig"},
 	"k8s.io/":                                {"cluster", "load"},
 	"sigs.k8s.io/":                           {"cluster"},
 	"github.com/google/go-containerregistry": {"cluster"},
-	"golang.org/x/mod":                       {"cluster/upstream"},
+	"github.com/HdrHistogram":                {"load"},
+	"golang.org/x/mod":                       {"cluster/upstream", "bisect"},
+	"golang.org/x/sync":                      {"cmd/leakrig"},
 	"golang.org/x/term":                      {"cmd/leakrig"},
 	"github.com/go-logr/logr":                {"cluster"},
 	"github.com/chromedp":                    {"internal/e2e"},

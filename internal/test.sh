@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-step() { printf '\n== %s\n' "$*"; }
+step() { printf '\n== %s (after %d min)\n' "$*" $((SECONDS / 60)); }
 
 step "formatting and vet"
 internal/lint.sh
@@ -13,21 +13,33 @@ internal/lint.sh
 step "unit tests, with the race detector where cgo can be had"
 race=$(go env CGO_ENABLED | grep -q 1 && command -v "$(go env CC)" >/dev/null && echo -race || true)
 [ -n "$race" ] || echo "no C compiler: WITHOUT the race detector"
-go test $race ./...
+now=$(mktemp) unit=$(mktemp) log=$(mktemp)
+trap 'rm -f "$now" "$unit" "$log"' EXIT
+# tested runs go test and shows what each package came to, and all of what failed.
+tested() {
+	local status=0
+	go test -v "$@" 2>&1 | tee "$now" | { grep --line-buffered -P '^(ok|\?)\s' || true; } || status=$?
+	[ "$status" -eq 0 ] || awk '
+		{ lines[n++] = $0 }
+		/^FAIL[ \t]/ { for (i = 0; i < n; i++) if (lines[i] !~ /^ *(=== |--- (PASS|SKIP))/) print lines[i] }
+		/^(ok|FAIL|\?)[ \t]/ { n = 0 }' "$now"
+	cat "$now" >>"$unit"
+	return "$status"
+}
+tested -timeout 20m -tags slow $race ./...
 for module in subjects/*/; do
-	(cd "$module" && GOWORK=off go test ./...)
+	# As the subjects are built, so that nothing is compiled for the tests alone.
+	(cd "$module" && GOWORK=off CGO_ENABLED=0 tested -trimpath ./...)
 done
 
 step "tests against real parts"
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
 status=0
-go test -p 1 -count=1 -v -tags e2e -timeout 60m ./internal/e2e ./cluster/... ./load | tee "$log" || status=$?
+go test -p 1 -count=1 -v -tags e2e -timeout 90m ./internal/e2e ./cluster/... ./load | tee "$log" || status=$?
 declare -A lacking=(
 	[chromium]="the report was not looked at in a browser, since there is no Chromium on the PATH"
 	[kind]="nothing was run on kind, since no container engine answers"
 )
-for part in kube-apiserver kube-scheduler calibration pprof chromium kind; do
+for part in kube-apiserver kube-scheduler calibration soak pprof chromium kind node-image 'module proxy'; do
 	met=$(grep -c "^MET $part$" "$log" || true)
 	echo "$met tests met $part"
 	if [ "$met" -eq 0 ]; then
@@ -39,6 +51,11 @@ for part in kube-apiserver kube-scheduler calibration pprof chromium kind; do
 		fi
 	fi
 done
+if skipped=$(grep -hE -B1 '^ *--- SKIP' "$unit" "$log"); then
+	printf '\nskipped:\n%s\n' "$skipped"
+	# SKIPPED: a part that CI must have could not be had.
+	if [ -n "${CI:-}" ] && grep -q 'SKIPPED: ' <<<"$skipped"; then status=1; fi
+fi
 passed=$(grep -c '^--- PASS' "$log" || true)
 failed=$(grep -c '^--- FAIL' "$log" || true)
 echo "$passed passed, $failed failed"

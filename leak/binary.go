@@ -18,6 +18,8 @@ func ReadBinary(r io.ReaderAt) SubjectInfo {
 	deps := b.Deps
 	if v := b.Main.Version; v != "" && v != "(devel)" { // a release, built in its own module
 		deps = append([]*debug.Module{&b.Main}, deps...)
+	} else {
+		info.Main = b.Main.Path
 	}
 	for _, m := range deps {
 		module := Module{Path: m.Path, Version: m.Version}

@@ -13,6 +13,14 @@ func WithHint(err error, format string, args ...any) error {
 	return &hinted{err, fmt.Sprintf(format, args...)}
 }
 
+// SeeDoctor ends the hints of errors whose cause is the machine.
+const SeeDoctor = "`leakrig doctor` tells what this machine has and lacks"
+
+// WithMachineHint is WithHint for an error whose cause is what the machine lacks.
+func WithMachineHint(err error, format string, args ...any) error {
+	return WithHint(err, "%s; %s", fmt.Sprintf(format, args...), SeeDoctor)
+}
+
 type hinted struct {
 	error
 	hint string

@@ -72,6 +72,12 @@ type Preparer interface {
 	Prepare(files fs.FS) error
 }
 
+// ClusterUser is an optional extra of an action: it works through the API server, so that the scenario
+// needs a cluster. UsesPods tells whether it needs pods that run too, and so a cluster with nodes.
+type ClusterUser interface {
+	UsesPods() bool
+}
+
 // Probe is a way to read a subject. Sample takes one reading.
 type Probe interface {
 	Sample(ctx context.Context, t Target) (Reading, error)
@@ -91,6 +97,9 @@ type Poll struct {
 	Source string
 	Groups []Group
 	Stacks map[string]Stack
+	// Count is the largest number that a goroutine carries as the pprof label that the poller was told of, 0 where
+	// none does.
+	Count float64
 }
 
 // Reading is what a probe returns: the sample, the stacks that its groups refer to, and the raw
@@ -105,6 +114,8 @@ type Reading struct {
 type File struct {
 	Name string
 	Data []byte
+	// Same is equal for files that tell the same, if at another time; "" where only their bytes can tell.
+	Same string
 }
 
 // Check judges one variant from its record alone. It has no side effects.
@@ -150,6 +161,12 @@ type Target struct {
 	// Dump returns a text dump of all goroutines (runtime.Stack), for a subject without pprof; nil
 	// where Pprof serves them.
 	Dump func(ctx context.Context) ([]byte, error)
+	// Replicas are the targets of all replicas of the subject; nil where it is alone. An action whose operations
+	// are for the subject gives each of them one in turn, the first of the list first, and tallies their shares
+	// in the list's order.
+	Replicas []Target
+	// InCluster returns URL as pods of the cluster reach it; nil where they cannot.
+	InCluster func(ctx context.Context) (string, error)
 	// Kubeconfig leads to the cluster, "" where there is none.
 	Kubeconfig string
 	// Namespace and Selector find the subject's pod, "" where it is none.
@@ -186,8 +203,10 @@ type BootOptions struct {
 	Fixtures Fixtures
 	// Run names this run, in the form of a DNS label.
 	Run string
-	// Pods is set where the subject is to run as a pod.
-	Pods bool
+	// Pods is set where the subject is to run as a pod, LoadsPods where the load works on pods that run.
+	Pods, LoadsPods bool
+	// Workers is set where load comes from workers in the cluster.
+	Workers bool
 	// Node are commands of the nodes at other versions than their image has, Components the parts of the
 	// cluster that are to be observed.
 	Node       []NodePin
@@ -250,10 +269,40 @@ type Subject interface {
 	Stop(ctx context.Context) error
 }
 
+// Replicated is an optional extra of a subject of several replicas: each is a subject of its own. Target is
+// then the first one's, with those of all in its Replicas; Done and Err are those of the first that ends.
+type Replicated interface {
+	Replicas() []Subject
+}
+
 // Progress tells a person what is going on.
 type Progress interface {
 	// Log writes a line that stays.
 	Log(format string, args ...any)
 	// Status replaces the last status line; where nobody watches it is dropped.
 	Status(format string, args ...any)
+}
+
+// Watcher is an optional extra of a Progress: it shows how a measurement stands, in place of a status.
+type Watcher interface {
+	Watch(Standing)
+}
+
+// Standing is how the measurement of one variant stands.
+type Standing struct {
+	Variant string
+	// Doing is what goes on now, as in "round 3/8" or "idling".
+	Doing string
+	// Rate is operations per second under the last round's load, 0 before the first.
+	Rate float64
+	// Series are the default metrics of the probes, from the baseline on.
+	Series []Series
+	// Left is an estimate for all variants together, negative where nothing is known yet.
+	Left time.Duration
+}
+
+// Series is one metric, snapshot by snapshot.
+type Series struct {
+	Name, Unit string
+	Values     []float64
 }

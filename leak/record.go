@@ -1,6 +1,8 @@
 package leak
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -26,11 +28,12 @@ type Record struct {
 	Parameters map[string]string `json:"parameters,omitempty"`
 	// Metrics are the units and docs of every series in the samples, keyed "probe.metric".
 	Metrics  map[string]Metric `json:"metrics"`
-	Variants []VariantRecord   `json:"variants"`
 	Warnings []string          `json:"warnings,omitempty"`
 	// Failure tells why the run as a whole ended early (a cluster that did not boot, say).
 	Failure     *Failure `json:"failure,omitempty"`
 	Interrupted bool     `json:"interrupted,omitempty"`
+	// Variants come last, and their snapshots in them: of a file that lost its end the rest can be read.
+	Variants []VariantRecord `json:"variants"`
 }
 
 // Plan is what the run set out to do. A planned round without a sample is never a pass.
@@ -38,8 +41,12 @@ type Plan struct {
 	Variants []string `json:"variants"`
 	Warmup   int      `json:"warmup"`
 	Rounds   int      `json:"rounds"`
+	// Replicas is how many of the subject there were to be of each variant, 0 for one.
+	Replicas int `json:"replicas,omitempty"`
 	// Looks are the rounds after which a variant could end, if all was decided; Rounds is the last of them.
 	Looks []int `json:"looks,omitempty"`
+	// Soak is set where rounds come by time; Rounds is then how many there are if none is late.
+	Soak *SoakSpec `json:"soak,omitempty"`
 }
 
 // Machine is where the rig ran.
@@ -75,8 +82,13 @@ type Failure struct {
 
 // VariantRecord is all that was measured of one variant.
 type VariantRecord struct {
-	Name    string      `json:"name"`
-	Subject SubjectInfo `json:"subject"`
+	Name string `json:"name"`
+	// Replica tells replicas of the subject apart, from 1; 0 where there is one alone.
+	Replica int `json:"replica,omitempty"`
+	// Replicas are the replicas from the second on, each with its own share of the load, snapshots and stacks.
+	// What is said of the variant as a whole (cluster, failure, why it stopped) is said of the first alone.
+	Replicas []VariantRecord `json:"replicas,omitempty"`
+	Subject  SubjectInfo     `json:"subject"`
 	// Components are those observed, with what their binaries say of themselves.
 	Components []ComponentInfo `json:"components,omitempty"`
 	// Cluster is the variant's own, nil where all variants share the record's.
@@ -85,16 +97,18 @@ type VariantRecord struct {
 	Warmup []Tally `json:"warmup,omitempty"`
 	// Control are snapshots around rounds without load, before the baseline.
 	Control []Snapshot `json:"control,omitempty"`
-	// Snapshots are in order; the first is the baseline, after no measured load.
-	Snapshots []Snapshot `json:"snapshots"`
 	// Stopped says why rounds that were planned were not needed, "" where all were run.
 	Stopped string `json:"stopped,omitempty"`
+	// Soak is how a soak went, nil for any other run. Of replicas it stands with the first.
+	Soak *SoakRecord `json:"soak,omitempty"`
 	// Idle is taken after the last round and a long idle wait, to tell a leak from a slow drain.
 	Idle *Snapshot `json:"idle,omitempty"`
 	// Stacks are the stacks that the groups refer to, by Stack.ID.
 	Stacks   map[string]Stack `json:"stacks,omitempty"`
 	Failure  *Failure         `json:"failure,omitempty"`
 	Warnings []string         `json:"warnings,omitempty"`
+	// Snapshots are in order; the first is the baseline, after no measured load.
+	Snapshots []Snapshot `json:"snapshots"`
 }
 
 // SubjectInfo is what the binary under test says of itself (go version -m).
@@ -103,9 +117,11 @@ type SubjectInfo struct {
 	Command   []string `json:"command,omitempty"`
 	Placement string   `json:"placement,omitempty"`
 	GoVersion string   `json:"goVersion,omitempty"`
-	Modfile   string   `json:"modfile,omitempty"`
-	Rewrite   *Rewrite `json:"rewrite,omitempty"`
-	Modules   []Module `json:"modules,omitempty"`
+	// Main is the path of the program's own module where it was built from a folder and not at a version.
+	Main    string   `json:"main,omitempty"`
+	Modfile string   `json:"modfile,omitempty"`
+	Rewrite *Rewrite `json:"rewrite,omitempty"`
+	Modules []Module `json:"modules,omitempty"`
 }
 
 // ComponentInfo is a component of the cluster under observation.
@@ -141,6 +157,9 @@ type Snapshot struct {
 	// Round is 0 for the baseline.
 	Round int       `json:"round"`
 	Time  time.Time `json:"time"`
+	// Merged is how many rounds right before this one were thinned out of a soak. Their load is in Load, where
+	// each action then has one tally, whose latencies are those of the slowest round.
+	Merged int `json:"merged,omitempty"`
 	// Operations counts those attempted since the baseline, this round included.
 	Operations int          `json:"operations"`
 	Load       []Tally      `json:"load,omitempty"`
@@ -209,6 +228,44 @@ type Tally struct {
 	Latency Latency `json:"latency"`
 	// Errors are the distinct messages of failed operations with their counts, the first few.
 	Errors []ErrorCount `json:"errors,omitempty"`
+	// Shares are the tallies of each replica, in order; nil where the operations were not for one of them
+	// alone. A record has each with its replica.
+	Shares []Tally `json:"-"`
+	// Workers are those that the operations came from, in order; nil where the rig itself performed them. Of
+	// several replicas the first has them.
+	Workers []WorkerTally `json:"workers,omitempty"`
+}
+
+// WorkerTally is what one of several workers did of an action in one round.
+type WorkerTally struct {
+	Pod  string `json:"pod,omitempty"`
+	Node string `json:"node,omitempty"`
+	// First is the number of its first operation, Operations how many were its share.
+	First      int `json:"first"`
+	Operations int `json:"operations"`
+	// Attempted are those of its share that it tells of; the others count as failed in the whole.
+	Attempted int `json:"attempted"`
+	Succeeded int `json:"succeeded"`
+	// LateSeconds is how long after the common start it began, Seconds how long it then took.
+	LateSeconds float64 `json:"lateSeconds"`
+	Seconds     float64 `json:"seconds"`
+	Latency     Latency `json:"latency"`
+	// Lost says why it ended before its work did, "" where it did not.
+	Lost string `json:"lost,omitempty"`
+}
+
+// Share is the part of the tally that was for replica i, from 0: all of it where it was for none alone.
+func (t Tally) Share(i int) Tally {
+	if i >= len(t.Shares) {
+		t.Shares = nil
+		return t
+	}
+	share := t.Shares[i]
+	share.Action = t.Action
+	if i == 0 {
+		share.Workers = t.Workers
+	}
+	return share
 }
 
 // Latency is in seconds per operation, over the operations that ended.
@@ -233,6 +290,47 @@ func (r *Record) Variant(name string) *VariantRecord {
 		}
 	}
 	return nil
+}
+
+// Each are the replicas of the variant as variants of their own, in order; the variant itself where it is
+// one alone.
+func (v *VariantRecord) Each() []VariantRecord {
+	first := *v
+	first.Replicas = nil
+	all := []VariantRecord{first}
+	for _, r := range v.Replicas {
+		r.Cluster, r.Failure, r.Stopped = v.Cluster, v.Failure, v.Stopped
+		all = append(all, r)
+	}
+	return all
+}
+
+// Shown is the record with that replica of each variant in its place which the verdict shows, as a variant of
+// its own. The record is not changed.
+func (r *Record) Shown(v *Verdict) *Record {
+	shown := *r
+	shown.Variants = slices.Clone(r.Variants)
+	for i := range shown.Variants {
+		x := &shown.Variants[i]
+		if len(x.Replicas) == 0 {
+			continue
+		}
+		all, at := x.Each(), 0
+		for _, vv := range v.Variants {
+			if vv.Variant == x.Name && vv.Replica >= 1 && vv.Replica <= len(all) {
+				at = vv.Replica - 1
+			}
+		}
+		warnings := []string(nil)
+		for _, one := range all {
+			for _, w := range one.Warnings {
+				warnings = append(warnings, fmt.Sprintf("replica %d: %s", one.Replica, w))
+			}
+		}
+		*x = all[at]
+		x.Warnings = warnings
+	}
+	return &shown
 }
 
 // Modules are those of the binary that the probe reads.

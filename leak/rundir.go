@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 )
 
 // Files of a run directory.
@@ -17,7 +18,14 @@ const (
 	HTMLFile     = "report.html"
 	JUnitFile    = "junit.xml"
 	SourcesFile  = "sources.json"
+	SummaryFile  = "summary.md"
 )
+
+// Unfinished begins the name of a file that is being written: one that stays was left by a rig that was killed.
+const Unfinished = ".tmp-"
+
+// ReplicaDir is the folder of one of several replicas, from 1, below that of its variant.
+func ReplicaDir(replica int) string { return "replica-" + strconv.Itoa(replica) }
 
 // maxJSON bounds what is read back: a record of 100 rounds with 10,000 stacks stays below it.
 const maxJSON = 512 << 20
@@ -44,7 +52,7 @@ func WriteFile(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return diskHint(err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	f, err := os.CreateTemp(filepath.Dir(path), Unfinished+"*")
 	if err != nil {
 		return diskHint(err)
 	}
@@ -67,8 +75,17 @@ func diskHint(err error) error {
 	return WithHint(err, "is the disk full or the folder read-only? `leakrig run --runs-dir` names another one")
 }
 
-// WriteRecord writes run.json.
-func (d RunDir) WriteRecord(r *Record) error { return d.writeJSON(RecordFile, r) }
+// WriteRecord writes run.json, without the secrets and with its checksum.
+func (d RunDir) WriteRecord(r *Record, secrets ...string) error {
+	data, err := json.MarshalIndent(r, "", " ")
+	if err == nil {
+		err = d.WriteFile(RecordFile, sealed(Secrets(secrets).Redact(data)))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", RecordFile, err)
+	}
+	return nil
+}
 
 // WriteVerdict writes verdict.json.
 func (d RunDir) WriteVerdict(v *Verdict) error { return d.writeJSON(VerdictFile, v) }
@@ -84,11 +101,26 @@ func (d RunDir) writeJSON(name string, v any) error {
 	return nil
 }
 
-// ReadRecord reads run.json and refuses one that is damaged or newer than this build.
+// ReadRecord reads run.json. Of one that is damaged it takes the whole rounds before the damage, and says so
+// in the record's Failure; one that was changed since has a warning. It refuses what is newer than this build.
 func (d RunDir) ReadRecord() (*Record, error) {
-	var r Record
-	if err := d.readJSON(RecordFile, &r); err != nil {
+	data, err := d.readFile(RecordFile)
+	if err != nil {
 		return nil, err
+	}
+	var r Record
+	if broken := json.Unmarshal(data, &r); broken != nil {
+		r = Record{}
+		whole, ok := salvaged(data, broken)
+		if !ok || json.Unmarshal(whole, &r) != nil {
+			return nil, damaged(RecordFile, broken)
+		}
+		r.Failure = &Failure{
+			Message: fmt.Sprintf("%s is damaged, and only the rounds before the damage could be read: %v", RecordFile, broken),
+			Hint:    "the raw profiles beside it still open in `go tool pprof`",
+		}
+	} else if !intact(data) {
+		r.Warnings = append(r.Warnings, RecordFile+" was changed after it was written: its checksum is another")
 	}
 	if r.Schema < 1 {
 		return nil, WithHint(fmt.Errorf("read %s: no schema version", RecordFile), "is %s a run directory?", d)
@@ -137,20 +169,32 @@ func ReadVerdictFile(path string) (*Verdict, error) {
 }
 
 func (d RunDir) readJSON(name string, v any) error {
+	data, err := d.readFile(name)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return damaged(name, err)
+	}
+	return nil
+}
+
+func (d RunDir) readFile(name string) ([]byte, error) {
 	f, err := os.Open(d.Path(name))
 	if err != nil {
-		return WithHint(fmt.Errorf("read %s: %w", name, err), "a run directory is what `leakrig run` names at its end, runs/<scenario>/<time>")
+		return nil, WithHint(fmt.Errorf("read %s: %w", name, err), "a run directory is what `leakrig run` names at its end, runs/<scenario>/<time>")
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxJSON+1))
 	if err == nil && len(data) > maxJSON {
 		err = fmt.Errorf("larger than %d MiB", maxJSON>>20)
 	}
-	if err == nil {
-		err = json.Unmarshal(data, v)
-	}
 	if err != nil {
-		return WithHint(fmt.Errorf("read %s: %w", name, err), "the file is damaged; the raw profiles beside it still open in `go tool pprof`")
+		return nil, damaged(name, err)
 	}
-	return nil
+	return data, nil
+}
+
+func damaged(name string, err error) error {
+	return WithHint(fmt.Errorf("read %s: %w", name, err), "the file is damaged; the raw profiles beside it still open in `go tool pprof`")
 }

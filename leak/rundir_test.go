@@ -122,24 +122,97 @@ func TestRecordRoundTrip(t *testing.T) {
 	}
 }
 
-// A record that was cut anywhere is an error with a hint; only the newline at its end may be missing.
+// A record that was cut anywhere is told to be, and gives the rounds that are whole before the cut.
 func TestReadRecordTruncated(t *testing.T) {
 	d := RunDir(t.TempDir())
-	if err := d.WriteRecord(sampleRecord()); err != nil {
-		t.Fatal(err)
-	}
-	whole, err := os.ReadFile(d.Path(RecordFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	want, whole := threeRounds(t, d)
+	rounds := 0
 	for n := range len(bytes.TrimSpace(whole)) {
 		if err := os.WriteFile(d.Path(RecordFile), whole[:n], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := d.ReadRecord(); err == nil || r != nil || Hint(err) == "" {
-			t.Fatalf("cut after %d of %d bytes: %v, %v", n, len(whole), r, err)
+		r, err := d.ReadRecord()
+		if err != nil {
+			if r != nil || Hint(err) == "" || rounds > 0 {
+				t.Fatalf("cut after %d of %d bytes: %v, %v", n, len(whole), r, err)
+			}
+			continue
+		}
+		v := r.Variant("leaky")
+		if r.Failure == nil || r.Failure.Hint == "" || len(v.Snapshots) < rounds || len(v.Snapshots) > rounds+1 {
+			t.Fatalf("cut after %d of %d bytes: %+v, %d rounds after %d", n, len(whole), r.Failure, len(v.Snapshots), rounds)
+		}
+		rounds = len(v.Snapshots)
+		if all := want.Variant("leaky"); !reflect.DeepEqual(v.Snapshots, all.Snapshots[:rounds]) || !reflect.DeepEqual(v.Stacks, all.Stacks) {
+			t.Fatalf("cut after %d of %d bytes: read %+v", n, len(whole), v)
 		}
 	}
+	if rounds != 3 {
+		t.Errorf("%d rounds were read of a record that lost its last byte", rounds)
+	}
+}
+
+// A record in which any byte became another is told to be.
+func TestReadRecordCorrupted(t *testing.T) {
+	d := RunDir(t.TempDir())
+	_, whole := threeRounds(t, d)
+	for i := range whole {
+		others := []byte{'"', '7', ',', '}', ' ', 0, 0xff}
+		other := others[i%len(others)]
+		if whole[i] == other {
+			continue
+		}
+		text := bytes.Clone(whole)
+		text[i] = other
+		if err := os.WriteFile(d.Path(RecordFile), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := d.ReadRecord(); err == nil && r.Failure == nil && len(r.Warnings) == 0 {
+			t.Fatalf("byte %d of %d became %q, and nobody noticed:\n%s", i, len(whole), other, text)
+		}
+	}
+}
+
+// Whatever run.json holds, it is read, salvaged or refused with a reason.
+func FuzzReadRecord(f *testing.F) {
+	_, whole := threeRounds(f, RunDir(f.TempDir()))
+	f.Add(whole)
+	f.Add(whole[:len(whole)*2/3])
+	f.Add([]byte(`{"schema":1,"variants":[{"snapshots":[{"round":-1},{}]}]}`))
+	d := RunDir(f.TempDir())
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if err := os.WriteFile(d.Path(RecordFile), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := d.ReadRecord()
+		switch {
+		case err != nil && (r != nil || Hint(err) == ""):
+			t.Errorf("%v, %v, hint %q", r, err, Hint(err))
+		case err == nil && (r.Schema < 1 || r.Schema > RecordSchema):
+			t.Errorf("schema %d was read", r.Schema)
+		case err == nil:
+			for i := range r.Variants { // what everything that reads a record asks first
+				r.Variants[i].Final()
+				r.Variants[i].Probes("goroutine")
+			}
+		}
+	})
+}
+
+// threeRounds writes a record with three snapshots and returns it, and its text.
+func threeRounds(t testing.TB, d RunDir) (*Record, []byte) {
+	t.Helper()
+	r := sampleRecord()
+	v := &r.Variants[0]
+	v.Snapshots = append(v.Snapshots, v.Snapshots[0], v.Snapshots[0])
+	if err := d.WriteRecord(r); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(d.Path(RecordFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, text
 }
 
 func TestReadRecordRefuses(t *testing.T) {

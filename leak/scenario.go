@@ -36,6 +36,7 @@ type Spec struct {
 	Warmup     Warmup            `yaml:"warmup,omitempty" doc:"rounds that are run and thrown away before the baseline"`
 	Rounds     int               `yaml:"rounds,omitempty" doc:"measured rounds after the baseline (default 7)"`
 	MaxRounds  int               `yaml:"maxRounds,omitempty" doc:"where some check is undecided after the rounds, as many are added again, up to so many in all (default: none are added)"`
+	Soak       *SoakSpec         `yaml:"soak,omitempty" doc:"rounds by time instead of by number: one every so often, for so long, in a run directory that stays small; run --resume goes on with one that was cut short"`
 	Sizes      []int             `yaml:"sizes,omitempty" doc:"how often the actions are performed in each round, in turn (default [1]); different sizes tell growth per operation from growth per round or per minute"`
 	Control    int               `yaml:"control,omitempty" doc:"rounds without load before the baseline, so that what grows by itself is not blamed on the load (default 0)"`
 	Round      []Block[Action]   `yaml:"round" doc:"the actions of one round, in order"`
@@ -52,6 +53,8 @@ type Block[T any] struct {
 	Kind  string
 	Name  string
 	Value T
+	// Workers is how many workers in the cluster an action's operations come from, 0 for the rig itself.
+	Workers int
 }
 
 // ClusterSpec is what a scenario asks of a cluster.
@@ -109,7 +112,9 @@ type SubjectSpec struct {
 	Build        string            `yaml:"build,omitempty" doc:"a folder with one main package: a name below subjects/, or a path relative to the scenario file that starts with ./ or ../"`
 	Command      []string          `yaml:"command,omitempty" doc:"a local program and its arguments, instead of build"`
 	URL          string            `yaml:"url,omitempty" doc:"a program that runs already and is only read, instead of build: http, https or unix, below which pprof is found"`
+	URLs         []string          `yaml:"urls,omitempty" doc:"several programs that run already and are replicas of one another, instead of url"`
 	Access       Access            `yaml:"access,omitempty" doc:"what proves to the program at url who asks, and to the rig who answers"`
+	Replicas     int               `yaml:"replicas,omitempty" doc:"how many of the program run at once (default 1): operations are for each in turn, each is read and judged by itself, and the worst of them is shown"`
 	Args         []string          `yaml:"args,omitempty" doc:"arguments for every variant"`
 	Env          map[string]string `yaml:"env,omitempty" doc:"environment for every variant"`
 	Port         int               `yaml:"port,omitempty" doc:"port to listen on (default: a free one), given as PORT"`
@@ -121,6 +126,20 @@ type SubjectSpec struct {
 	Limits       map[string]string `yaml:"limits,omitempty" doc:"resource limits of a pod, as Kubernetes writes them (default memory: 1Gi)"`
 	Aliases      []string          `yaml:"aliases,omitempty" doc:"names under which a pod finds the program in /bin, as busybox has them"`
 	Components   []ComponentSpec   `yaml:"components,omitempty" doc:"components of the cluster to observe, beside a program or instead of one; every variant then has a cluster of its own"`
+}
+
+// MaxReplicas bounds how many replicas there may be.
+const MaxReplicas = 16
+
+// Copies is how many replicas of the program there are, 1 where it is alone.
+func (s SubjectSpec) Copies() int { return max(1, s.Replicas, len(s.URLs)) }
+
+// Addresses are where a program that runs already is read, one for each replica; none where the rig starts it.
+func (s SubjectSpec) Addresses() []string {
+	if s.URL != "" {
+		return []string{s.URL}
+	}
+	return s.URLs
 }
 
 // Access is how a program that runs already lets itself be read. Files are relative to the scenario's.

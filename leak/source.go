@@ -18,6 +18,9 @@ type Sources map[string]Excerpt
 
 // SourceKey names the line that a frame of this program stands on, "" where its origin is not known.
 func (s SubjectInfo) SourceKey(f Frame) string {
+	if file, ok := s.Own(f); ok {
+		return "./" + file + ":" + strconv.Itoa(f.Line)
+	}
 	module, version, file, ok := s.Origin(f)
 	if !ok {
 		return ""
@@ -54,4 +57,28 @@ func (s SubjectInfo) Origin(f Frame) (module, version, file string, ok bool) {
 		break
 	}
 	return module, version, file, true
+}
+
+// Own tells the file of a frame of the program's own module, relative to that module's folder. ok is false for
+// frames of other modules, and where the program was built at a version or does not say.
+func (s SubjectInfo) Own(f Frame) (file string, ok bool) {
+	name := path.Clean(f.File)
+	file, found := strings.CutPrefix(name, s.Main+"/")
+	if !found || s.Main == "" || strings.Contains(name, "@") {
+		return "", false
+	}
+	for _, m := range s.Modules { // one within it that a local folder stands in for
+		if len(m.Path) > len(s.Main) && strings.HasPrefix(name, m.Path+"/") {
+			return "", false
+		}
+	}
+	return file, true
+}
+
+// Position is where the frame stands: "main.go:17" for the program's own module, else as the frame has it.
+func (s SubjectInfo) Position(f Frame) string {
+	if file, ok := s.Own(f); ok {
+		f.File = file
+	}
+	return f.Position()
 }

@@ -35,3 +35,25 @@ func TestOrigin(t *testing.T) {
 		t.Error("the standard library of an unknown Go")
 	}
 }
+
+func TestOwn(t *testing.T) {
+	info := SubjectInfo{GoVersion: "go1.26.8", Main: "example.com/app", Modules: []Module{{Path: "example.com/app/lib", Version: "v0.0.0", Replace: "../lib"}}}
+	for file, want := range map[string]string{
+		"example.com/app/main.go": "main.go", "example.com/app/sub/a.go": "sub/a.go",
+		"example.com/app/../app/main.go": "main.go", "example.com/app/../../etc/passwd.go": "",
+		"example.com/application/main.go": "", "example.com/app/lib/a.go": "", "example.com/app@v1.0.0/main.go": "", "/example.com/app/main.go": "",
+		"net/http/server.go": "", "": "",
+	} {
+		f := Frame{File: file, Line: 7}
+		got, ok := info.Own(f)
+		if got != want || ok != (want != "") {
+			t.Errorf("%s: %q, %t", file, got, ok)
+		}
+		if position := info.Position(f); want != "" && (position != want+":7" || info.SourceKey(f) != "./"+want+":7") || want == "" && position != f.Position() {
+			t.Errorf("%s: %s, %s", file, position, info.SourceKey(f))
+		}
+	}
+	if _, ok := (SubjectInfo{}).Own(Frame{File: "/main.go"}); ok {
+		t.Error("a file of no module")
+	}
+}

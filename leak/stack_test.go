@@ -9,8 +9,10 @@ func TestFrameNames(t *testing.T) {
 		// of the standard library, one element
 		{"time.Sleep", "runtime/time.go", "time.Sleep", "time"},
 		// a method of a pointer, with a path
-		{"k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive", "k8s.io/apimachinery@v0.18.8/pkg/watch/streamwatcher.go",
-			"watch.(*StreamWatcher).receive", "k8s.io/apimachinery/pkg/watch"},
+		{
+			"k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive", "k8s.io/apimachinery@v0.18.8/pkg/watch/streamwatcher.go",
+			"watch.(*StreamWatcher).receive", "k8s.io/apimachinery/pkg/watch",
+		},
 		// a closure in a closure
 		{"net/http.(*Server).Serve.func1.2", "net/http/server.go", "http.(*Server).Serve.func1.2", "net/http"},
 		// generic arguments, elided by the runtime

@@ -97,10 +97,17 @@ type Verdict struct {
 
 // VariantVerdict is the verdict on one variant.
 type VariantVerdict struct {
-	Variant string      `json:"variant"`
-	Expect  Expectation `json:"expect"`
-	Outcome Outcome     `json:"outcome"`
-	Result  Result      `json:"result"`
+	Variant string `json:"variant"`
+	// Replica is the one that this verdict is of, from 1: of a variant, the worst of them. It is 0 where the
+	// subject was one alone.
+	Replica int `json:"replica,omitempty"`
+	// Replicas are the verdicts on all of them, in order.
+	Replicas []VariantVerdict `json:"replicas,omitempty"`
+	// Operations is how many the replica got, 0 where there is one alone.
+	Operations int         `json:"operations,omitempty"`
+	Expect     Expectation `json:"expect"`
+	Outcome    Outcome     `json:"outcome"`
+	Result     Result      `json:"result"`
 	// Reason is one sentence with the number that decided.
 	Reason   string    `json:"reason"`
 	Findings []Finding `json:"findings"`
@@ -112,16 +119,40 @@ type VariantVerdict struct {
 	HeapGrowing []StackGrowth `json:"heapGrowing,omitempty"`
 	// HeapExplained is how much of the heap's growth those and the other sampled stacks account for.
 	HeapExplained *HeapExplained `json:"heapExplained,omitempty"`
+	// ComponentHeaps are the same of the components whose heaps were read, in order.
+	ComponentHeaps []HeapExplained `json:"componentHeaps,omitempty"`
+}
+
+// Lead is the finding that the variant's leak is told by: the fingerprint's, else one that names a stack, else
+// the first that found one; nil where none did.
+func (v *VariantVerdict) Lead() *Finding {
+	ranks := []func(Finding) bool{
+		func(f Finding) bool { return f.Fingerprint },
+		func(f Finding) bool { return len(f.Stacks) > 0 },
+		func(Finding) bool { return true },
+	}
+	for _, rank := range ranks {
+		for i, f := range v.Findings {
+			if f.Outcome == Leaking && rank(f) {
+				return &v.Findings[i]
+			}
+		}
+	}
+	return nil
 }
 
 // HeapExplained holds the growth of the sampled heap profile against that of MemStats, in bytes.
 type HeapExplained struct {
+	// Probe is the name of the probe that read the component's, "" for the program's own.
+	Probe     string  `json:"probe,omitempty"`
 	Grew      float64 `json:"grew"`
 	Explained float64 `json:"explained"`
 	// Error is the standard error of Explained that sampling makes.
 	Error float64 `json:"error"`
 	// Rate is how many bytes are allocated between two samples.
 	Rate int64 `json:"rate"`
+	// Unexplained says how much grew on no sampled stack, "" where chance may account for it.
+	Unexplained string `json:"unexplained,omitempty"`
 }
 
 // Finding is what one check measured.
@@ -159,6 +190,12 @@ type Finding struct {
 	Bound             float64       `json:"bound"`
 	BoundPerOperation bool          `json:"boundPerOperation,omitempty"`
 	Stacks            []StackGrowth `json:"stacks,omitempty"`
+}
+
+// InAll tells whether the finding is on what came at once: a deadlock leaves as much after one round as
+// after ten, and a growth per operation would say nothing.
+func (f *Finding) InAll() bool {
+	return f != nil && !f.BoundPerOperation && (f.Kind == "stack" || f.Kind == "hung")
 }
 
 // Point is one snapshot of a series.
@@ -239,6 +276,23 @@ func ExitCode(interrupted, usage, failed bool, results ...Result) int {
 	default:
 		return ExitInconclusive
 	}
+}
+
+// ExitWords is an exit code in words.
+func ExitWords(code int) string {
+	switch code {
+	case ExitMet:
+		return Met.String()
+	case ExitNotMet:
+		return NotMet.String()
+	case ExitUnmeasured:
+		return Unmeasured.String()
+	case ExitInconclusive:
+		return Undecided.String()
+	case ExitInterrupted:
+		return "interrupted"
+	}
+	return "bad usage or scenario"
 }
 
 // WorstExit is the worst of the exit codes of several runs, in the same order.

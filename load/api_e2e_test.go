@@ -102,6 +102,12 @@ func (c *controlPlane) addNode(t *testing.T, k *kubelet) {
 	c.Selector = "app=subject"
 }
 
+// The embedded control plane starts this binary again, as what is to become etcd.
+func TestMain(m *testing.M) {
+	cluster.Child()
+	os.Exit(m.Run())
+}
+
 // Everything against one API server, since its boot takes longest.
 func TestAgainstAPIServer(t *testing.T) {
 	c := bootEmbedded(t)

@@ -22,6 +22,9 @@ type Churn struct {
 	pace     `yaml:",inline"`
 }
 
+// UsesPods is false: the objects need not come to life.
+func (*Churn) UsesPods() bool { return false }
+
 // Validate tells all problems at once.
 func (c *Churn) Validate() error {
 	var bad problems
@@ -35,16 +38,20 @@ func (c *Churn) Validate() error {
 
 // Run creates and deletes the objects.
 func (c *Churn) Run(ctx context.Context, t leak.Target, first int) (leak.Tally, error) {
+	return summed(c.run(ctx, t, first))
+}
+
+func (c *Churn) run(ctx context.Context, t leak.Target, first int) (*outcome, error) {
 	a, err := reach(t)
 	if err != nil {
-		return leak.Tally{}, err
+		return nil, err
 	}
 	defer a.close()
 	objects, err := a.objects(ctx, c.Template, first)
 	if err != nil {
-		return leak.Tally{}, err
+		return nil, err
 	}
-	tally := operate(ctx, c.pace, first, func(ctx context.Context, op int) error {
+	done := perform(ctx, c.pace, first, nil, func(ctx context.Context, op int) error {
 		name, err := objects.create(ctx, op)
 		if err != nil {
 			return err
@@ -58,5 +65,5 @@ func (c *Churn) Run(ctx context.Context, t leak.Target, first int) (leak.Tally, 
 		}
 		return objects.delete(ctx, name)
 	})
-	return tally, objects.clear(ctx)
+	return done, objects.clear(ctx)
 }

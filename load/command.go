@@ -20,7 +20,7 @@ var commandKind = leak.Kind[leak.Action]{
 	Name: "command",
 	Doc: "Any program as the load: kubectl, k6, a script; it has succeeded when it ends with the expected exit code. " +
 		"times, concurrency, rate and timeout are those of its invocations, each of which counts for as many operations as you say. " +
-		"In its environment: KUBECONFIG of the cluster, NAMESPACE, POD (the first pod that the selector matches), URL of the subject, and OP, the number of its first operation; {{.Op}} in argv is the same. " +
+		"In its environment: KUBECONFIG of the cluster, NAMESPACE, POD (the first pod that the selector matches), URL of the subject (of several replicas each in turn), and OP, the number of its first operation; {{.Op}} in argv is the same. " +
 		"It runs in a process group of its own: at the deadline all of it is killed, and what it leaves running is killed a second after it ended.",
 	New: func() leak.Action {
 		p := defaultPace()
@@ -74,9 +74,13 @@ func (c *Command) Run(ctx context.Context, t leak.Target, first int) (leak.Tally
 	if err := errors.Join(err1, err2); err != nil {
 		return leak.Tally{}, err
 	}
-	env, err := c.environ(ctx, t)
-	if err != nil {
-		return leak.Tally{}, err
+	var envs [][]string // by replica
+	for _, t := range targets(t) {
+		env, err := c.environ(ctx, t)
+		if err != nil {
+			return leak.Tally{}, err
+		}
+		envs = append(envs, env)
 	}
 	filled, err := fillAll(templates, first)
 	if err != nil {
@@ -85,7 +89,8 @@ func (c *Command) Run(ctx context.Context, t leak.Target, first int) (leak.Tally
 	if _, err := exec.LookPath(filled[0]); err != nil {
 		return leak.Tally{}, leak.WithHint(err, "is the program there, and may it be run?")
 	}
-	tally := operate(ctx, c.pace, 0, func(ctx context.Context, invocation int) error {
+	in := inTurn(t, 0)
+	tally := perform(ctx, c.pace, 0, in, func(ctx context.Context, invocation int) error {
 		op := first + invocation*c.Operations
 		args, err := fillAll(templates, op)
 		if err != nil {
@@ -95,7 +100,7 @@ func (c *Command) Run(ctx context.Context, t leak.Target, first int) (leak.Tally
 			args = append(args, c.Shell)
 		}
 		var stdout, stderr captured
-		state, err := invoke(ctx, args, append(slices.Clip(env), "OP="+strconv.Itoa(op)), &stdout, &stderr)
+		state, err := invoke(ctx, args, append(slices.Clip(envs[in.of(invocation)]), "OP="+strconv.Itoa(op)), &stdout, &stderr)
 		switch {
 		case err != nil:
 			return err
@@ -103,16 +108,24 @@ func (c *Command) Run(ctx context.Context, t leak.Target, first int) (leak.Tally
 			return &failure{errors.New(state.String()), stderr.lastLine()}
 		}
 		return judge(state.ExitCode(), &stdout, &stderr)
-	})
-	tally.Attempted *= c.Operations
-	tally.Succeeded *= c.Operations
-	tally.Failed *= c.Operations
-	tally.TimedOut *= c.Operations
-	tally.Silent *= c.Operations
-	for i := range tally.Errors {
-		tally.Errors[i].Count *= c.Operations
+	}).tally()
+	multiply(&tally, c.Operations)
+	for i := range tally.Shares {
+		multiply(&tally.Shares[i], c.Operations)
 	}
 	return tally, nil
+}
+
+// multiply makes a tally of invocations one of operations.
+func multiply(t *leak.Tally, operations int) {
+	t.Attempted *= operations
+	t.Succeeded *= operations
+	t.Failed *= operations
+	t.TimedOut *= operations
+	t.Silent *= operations
+	for i := range t.Errors {
+		t.Errors[i].Count *= operations
+	}
 }
 
 // environ is the rig's own environment without what leads to a cluster, as subjects get it, and what

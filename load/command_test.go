@@ -76,8 +76,10 @@ func TestCommandEnvironment(t *testing.T) {
 		want   string
 	}{
 		{"in a cluster", s.Target, func(*Command) {}, s.Kubeconfig + "|run-1|subject-1-abc|http://127.0.0.1:4711|7||"},
-		{"other pods", s.Target, func(c *Command) { c.Namespace, c.Selector = "kube-system", "k8s-app=kube-dns" },
-			s.Kubeconfig + "|kube-system|subject-1-abc|http://127.0.0.1:4711|7||"},
+		{
+			"other pods", s.Target, func(c *Command) { c.Namespace, c.Selector = "kube-system", "k8s-app=kube-dns" },
+			s.Kubeconfig + "|kube-system|subject-1-abc|http://127.0.0.1:4711|7||",
+		},
 		{"no pod", leak.Target{Kubeconfig: s.Kubeconfig}, func(*Command) {}, s.Kubeconfig + "|of-the-context|||7||"},
 		{"no cluster", leak.Target{URL: "http://x"}, func(*Command) {}, "/dev/null|||http://x|7||"},
 	} {

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"text/template"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,6 +52,9 @@ type Exec struct {
 	expected  `yaml:",inline"`
 }
 
+// UsesPods is true: a pod that never runs has no commands.
+func (*Exec) UsesPods() bool { return true }
+
 // Validate tells all problems at once.
 func (e *Exec) Validate() error {
 	var bad problems
@@ -75,23 +77,38 @@ func (e *Exec) Validate() error {
 // Run runs the commands. An operation that hangs is over at its deadline, with its connection cut:
 // nothing of it is left in the rig.
 func (e *Exec) Run(ctx context.Context, t leak.Target, first int) (leak.Tally, error) {
+	return summed(e.run(ctx, t, first))
+}
+
+func (e *Exec) run(ctx context.Context, t leak.Target, first int) (*outcome, error) {
 	command, err1 := parseTemplates(e.Command)
 	stdin, err2 := parseTemplate(e.Stdin)
 	judge, err3 := e.judge()
 	if err := errors.Join(err1, err2, err3); err != nil {
-		return leak.Tally{}, err
+		return nil, err
 	}
 	a, err := reach(t)
 	if err != nil {
-		return leak.Tally{}, err
+		return nil, err
 	}
 	defer a.close()
-	namespace, selector := e.where(a, t)
-	pods, err := a.pods(ctx, namespace, selector)
-	if err != nil {
-		return leak.Tally{}, err
+	in := inTurn(t, first)
+	if e.Selector != "" {
+		in = nil // the pods are others than the subject's
 	}
-	return operate(ctx, e.pace, first, func(ctx context.Context, op int) error {
+	var namespace string
+	var each [][]string // pods, by replica
+	for _, t := range targets(t) {
+		var selector string
+		namespace, selector = e.where(a, t)
+		pods, err := a.pods(ctx, namespace, selector)
+		if err != nil {
+			return nil, err
+		}
+		each = append(each, pods)
+	}
+	return perform(ctx, e.pace, first, in, func(ctx context.Context, op int) error {
+		pods := each[in.of(op)]
 		options, streams, err := e.fill(command, stdin, op)
 		if err != nil {
 			return err
@@ -107,7 +124,7 @@ func (e *Exec) Run(ctx context.Context, t leak.Target, first int) (leak.Tally, e
 }
 
 // fill makes the request of one operation, and where its output goes.
-func (e *Exec) fill(command []*template.Template, stdin *template.Template, op int) (*corev1.PodExecOptions, remotecommand.StreamOptions, error) {
+func (e *Exec) fill(command []*pattern, stdin *pattern, op int) (*corev1.PodExecOptions, remotecommand.StreamOptions, error) {
 	options := &corev1.PodExecOptions{
 		Container: e.Container, Stdin: e.Stdin != "", Stdout: true, Stderr: !e.TTY, TTY: e.TTY,
 	}

@@ -171,5 +171,12 @@ func accept(w http.ResponseWriter, r *http.Request, protocol string, hasStdin, h
 			return c, nil, io.ErrUnexpectedEOF
 		}
 	}
-	return c, func() { conn.Close() }, nil
+	return c, func() {
+		// Closed with frames of the other side's unread, the connection may be reset, and what was said last lost.
+		select {
+		case <-conn.CloseChan():
+		case <-time.After(time.Second):
+		}
+		conn.Close()
+	}, nil
 }

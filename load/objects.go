@@ -7,7 +7,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/template"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,8 +32,10 @@ const (
 // objects are those that an action makes in a round, all of one kind and in the run's namespace.
 type objects struct {
 	resource dynamic.ResourceInterface
-	template *template.Template
-	round    string // the value of loadLabel
+	// group and name are those of the resource, "" and configmaps.
+	group, name string
+	template    *pattern
+	round       string // the value of loadLabel
 }
 
 // validateObject checks a template of objects.
@@ -58,7 +59,7 @@ func validateObject(bad *problems, text string) {
 }
 
 // object is the object of one operation.
-func object(t *template.Template, op int) (*unstructured.Unstructured, error) {
+func object(t *pattern, op int) (*unstructured.Unstructured, error) {
 	text, err := fill(t, op)
 	if err != nil {
 		return nil, err
@@ -110,7 +111,7 @@ func (a *api) objects(ctx context.Context, text string, first int) (*objects, er
 			return nil, fmt.Errorf("%s has no namespace: only objects in the run's own are made", kind)
 		}
 		gvr := kind.GroupVersion().WithResource(r.Name)
-		return &objects{client.Resource(gvr).Namespace(a.namespace), t, "from-" + strconv.Itoa(first)}, nil
+		return &objects{client.Resource(gvr).Namespace(a.namespace), gvr.Group, gvr.Resource, t, "from-" + strconv.Itoa(first)}, nil
 	}
 	return nil, leak.WithHint(fmt.Errorf("the API server does not know %s", kind), "kubectl api-resources lists what it knows")
 }

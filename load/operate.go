@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
@@ -30,6 +30,9 @@ type pace struct {
 	Concurrency int           `yaml:"concurrency,omitempty" doc:"operations under way at once, at most"`
 	Rate        float64       `yaml:"rate,omitempty" doc:"operations started a second, at most (default: as fast as concurrency allows)"`
 	Timeout     leak.Duration `yaml:"timeout,omitempty" doc:"an operation that takes longer has failed"`
+	// Lag is how much later the first operation is due than the load begins. Only workers have one: those of a
+	// rate would all begin with an operation at once.
+	Lag leak.Duration `yaml:"-"`
 }
 
 func defaultPace() pace {
@@ -68,65 +71,163 @@ func (p pace) validate(bad *problems) {
 // operate runs p.Times operations, numbered from first, and tallies them. It returns when all have
 // ended; when ctx ends, those not yet started are not attempted.
 func operate(ctx context.Context, p pace, first int, one func(ctx context.Context, op int) error) leak.Tally {
+	return perform(ctx, p, first, nil, one).tally()
+}
+
+// perform is operate for an action that workers can share, with a count for each replica as well; in is nil for
+// a subject that is one alone.
+func perform(ctx context.Context, p pace, first int, in *turns, one func(ctx context.Context, op int) error) *outcome {
+	return performInLanes(ctx, p, first, in, func(ctx context.Context, _ lane, op int) error { return one(ctx, op) })
+}
+
+// lane is one of those, as many as operations are under way at once, in which they follow one another. Each
+// lane ends with one of the last operations, and that one knows it: what the lane has kept open ends with it.
+type lane struct {
+	index int
+	last  bool
+}
+
+// performInLanes is perform for operations that share something with those before them in their lane.
+func performInLanes(ctx context.Context, p pace, first int, in *turns, one func(ctx context.Context, l lane, op int) error) *outcome {
 	var (
-		mu    sync.Mutex
-		tally leak.Tally
-		took  []time.Duration
-		errs  = map[string]*leak.ErrorCount{}
-		wg    sync.WaitGroup
+		mu  sync.Mutex
+		all = newTallying()
+		wg  sync.WaitGroup
 	)
+	shares := make([]*tallying, in.count())
+	for i := range shares {
+		shares[i] = newTallying()
+	}
 	start := time.Now()
-	next := make(chan int)
-	for range min(p.Concurrency, p.Times) {
+	var taken atomic.Int64
+	lanes := min(p.Concurrency, p.Times)
+	for l := range lanes {
 		wg.Go(func() {
-			for op := range next {
-				if ctx.Err() != nil {
-					continue // it was handed over, but is not attempted
+			for at := (lane{index: l}); !at.last; {
+				i := int(taken.Add(1)) - 1
+				if !p.waitFor(ctx, start, i) {
+					return
 				}
-				began := time.Now()
-				timedOut, err := within(ctx, p.Timeout.D(), op, one)
+				at.last = i >= p.Times-lanes
+				op, began := first+i, time.Now()
+				timedOut, err := within(ctx, p.Timeout.D(), func(ctx context.Context) error { return one(ctx, at, op) })
 				d := time.Since(began)
 				mu.Lock()
-				tally.Attempted++
-				took = append(took, d)
-				if err == nil {
-					tally.Succeeded++
-				} else {
-					tally.Failed++
-					count(errs, err)
-					if timedOut {
-						tally.TimedOut++
-					}
-					if errors.Is(err, errSilent) {
-						tally.Silent++
-					}
+				all.add(d, timedOut, err)
+				if len(shares) > 0 {
+					shares[in.of(op)].add(d, timedOut, err)
 				}
 				mu.Unlock()
 			}
 		})
 	}
-	for i := range p.Times {
-		if !p.waitFor(ctx, start, i) {
-			break
-		}
-		next <- first + i
-	}
-	close(next)
 	wg.Wait()
-	tally.Seconds = time.Since(start).Seconds()
-	tally.Latency = latency(took)
-	tally.Errors = mostFrequent(errs)
+	return &outcome{all, shares, time.Since(start)}
+}
+
+// outcome is all that is known of the operations of an action.
+type outcome struct {
+	all    *tallying
+	shares []*tallying // by replica
+	took   time.Duration
+}
+
+func (o *outcome) tally() leak.Tally {
+	tally := o.all.sum(o.took)
+	for _, share := range o.shares {
+		tally.Shares = append(tally.Shares, share.sum(o.took))
+	}
 	return tally
+}
+
+// summed is the tally of an outcome, where there is one.
+func summed(o *outcome, err error) (leak.Tally, error) {
+	if o == nil {
+		return leak.Tally{}, err
+	}
+	return o.tally(), err
+}
+
+// turns says which replica an operation is for: each in turn, the first of the list first.
+type turns struct {
+	replicas []leak.Target
+	first    int
+}
+
+// inTurn are the turns of a target's replicas, over operations from first; nil where there is one alone.
+func inTurn(t leak.Target, first int) *turns {
+	if len(t.Replicas) == 0 {
+		return nil
+	}
+	return &turns{t.Replicas, first}
+}
+
+func (t *turns) count() int {
+	if t == nil {
+		return 0
+	}
+	return len(t.replicas)
+}
+
+// of is the replica of an operation, from 0.
+func (t *turns) of(op int) int {
+	if t == nil {
+		return 0
+	}
+	return (op - t.first) % len(t.replicas)
+}
+
+// targets are those that operations are for.
+func targets(t leak.Target) []leak.Target {
+	if len(t.Replicas) == 0 {
+		return []leak.Target{t}
+	}
+	return t.Replicas
+}
+
+// tallying counts operations as they end.
+type tallying struct {
+	leak.Tally
+	took *histogram
+	errs map[string]*leak.ErrorCount // by cause
+	lost []leak.ErrorCount           // operations that no worker tells of
+}
+
+func newTallying() *tallying {
+	return &tallying{took: newHistogram(), errs: map[string]*leak.ErrorCount{}}
+}
+
+func (t *tallying) add(took time.Duration, timedOut bool, err error) {
+	t.Attempted++
+	t.took.add(took)
+	if err == nil {
+		t.Succeeded++
+		return
+	}
+	t.Failed++
+	count(t.errs, err)
+	if timedOut {
+		t.TimedOut++
+	}
+	if errors.Is(err, errSilent) {
+		t.Silent++
+	}
+}
+
+// sum is the tally, of an action that took so long.
+func (t *tallying) sum(took time.Duration) leak.Tally {
+	t.Seconds, t.Latency, t.Errors = took.Seconds(), t.took.latency(), append(slices.Clip(t.lost), mostFrequent(t.errs)...)
+	return t.Tally
 }
 
 // errSilent is wrapped by the error of an operation that seemed to succeed, without its output.
 var errSilent = errors.New("returned without its output")
 
 // within performs one operation and tells whether it failed because its time was up.
-func within(ctx context.Context, timeout time.Duration, op int, one func(context.Context, int) error) (timedOut bool, err error) {
+func within(ctx context.Context, timeout time.Duration, one func(context.Context) error) (timedOut bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err = one(limited, op)
+	err = one(limited)
 	return err != nil && limited.Err() == context.DeadlineExceeded && ctx.Err() == nil, err
 }
 
@@ -136,7 +237,7 @@ func (p pace) waitFor(ctx context.Context, start time.Time, i int) bool {
 	if p.Rate <= 0 {
 		return ctx.Err() == nil
 	}
-	due := start.Add(time.Duration(float64(i) / p.Rate * float64(time.Second)))
+	due := start.Add(p.Lag.D() + time.Duration(float64(i)/p.Rate*float64(time.Second)))
 	t := time.NewTimer(time.Until(due))
 	defer t.Stop()
 	select {
@@ -145,19 +246,6 @@ func (p pace) waitFor(ctx context.Context, start time.Time, i int) bool {
 	case <-t.C:
 		return ctx.Err() == nil
 	}
-}
-
-// latency summarises by nearest rank.
-func latency(took []time.Duration) leak.Latency {
-	if len(took) == 0 {
-		return leak.Latency{}
-	}
-	slices.Sort(took)
-	at := func(q float64) float64 {
-		i := int(math.Ceil(q*float64(len(took)))) - 1
-		return took[max(i, 0)].Seconds()
-	}
-	return leak.Latency{P50: at(0.50), P90: at(0.90), P99: at(0.99), Max: at(1)}
 }
 
 // failure is the error of an operation whose detail may differ from one operation to the next: those of

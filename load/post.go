@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
-	"text/template"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -100,25 +99,49 @@ func readFile(files fs.FS, name string) ([]byte, error) {
 	return data, err
 }
 
-// Run sends the requests. Its connections are its own, and closed when it returns: one kept open
-// would be a goroutine on the subject's side.
+// Run sends the requests. Its connections are its own, one for each that is under way at once, and closed when
+// it returns: one kept open would be a goroutine on the subject's side. The last request on each asks the
+// subject to close it: through a port-forward, one that this side closes stands there for another second.
 func (p *Post) Run(ctx context.Context, t leak.Target, first int) (leak.Tally, error) {
-	request, err := p.compile(t.URL)
-	if err != nil {
-		return leak.Tally{}, err
-	}
+	return summed(p.run(ctx, t, first))
+}
+
+func (p *Post) run(ctx context.Context, t leak.Target, first int) (*outcome, error) {
 	want, err := p.wanted()
 	if err != nil {
-		return leak.Tally{}, err
+		return nil, err
 	}
-	client := &http.Client{Transport: t.Transport(), CheckRedirect: noRedirect}
-	defer client.CloseIdleConnections()
-	return operate(ctx, p.pace, first, func(ctx context.Context, op int) error {
-		req, err := request(ctx, op)
+	type way struct {
+		request func(ctx context.Context, op int) (*http.Request, error)
+		clients []*http.Client // by lane
+	}
+	var ways []way
+	for _, to := range targets(t) {
+		request, err := p.compile(to.URL)
+		if err != nil {
+			return nil, err
+		}
+		w := way{request: request}
+		for range min(p.Concurrency, p.Times) {
+			transport := to.Transport()
+			if own, ok := transport.(*http.Transport); ok && len(t.Replicas) == 0 {
+				own.DisableKeepAlives = false // what a transport to a pod does after every request is done after the last
+			}
+			client := &http.Client{Transport: transport, CheckRedirect: noRedirect}
+			defer client.CloseIdleConnections()
+			w.clients = append(w.clients, client)
+		}
+		ways = append(ways, w)
+	}
+	in := inTurn(t, first)
+	return performInLanes(ctx, p.pace, first, in, func(ctx context.Context, l lane, op int) error {
+		to := ways[in.of(op)]
+		req, err := to.request(ctx, op)
 		if err != nil {
 			return err
 		}
-		return send(client, req, want)
+		req.Close = l.last
+		return send(to.clients[l.index], req, want)
 	}), nil
 }
 
@@ -129,7 +152,7 @@ func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastRe
 func (p *Post) compile(base string) (func(ctx context.Context, op int) (*http.Request, error), error) {
 	path, err1 := parseTemplate(p.Path)
 	body, err2 := parseTemplate(p.Body)
-	headers := map[string]*template.Template{}
+	headers := map[string]*pattern{}
 	var err3 error
 	for name, value := range p.Headers {
 		var err error

@@ -184,6 +184,32 @@ func TestPostReusesConnections(t *testing.T) {
 	}
 }
 
+// Through a port-forward the subject must close the connections, since it sees late that this side did.
+func TestPostHasConnectionsClosed(t *testing.T) {
+	var opened atomic.Int64
+	s := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "7") {
+			time.Sleep(time.Millisecond) // the lanes are not in step
+		}
+	})
+	s.Transport = func() http.RoundTripper {
+		return &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			opened.Add(1)
+			conn, err := new(net.Dialer).DialContext(ctx, network, address)
+			return deafConn{conn}, err
+		}}
+	}
+	run(t, post(func(p *Post) { p.Times, p.Concurrency = 200, 4 }), s, 1)
+	if n := opened.Load(); n != 4 {
+		t.Errorf("%d connections for 200 operations, four at a time", n)
+	}
+}
+
+// deafConn does not pass on that this side closes it.
+type deafConn struct{ net.Conn }
+
+func (deafConn) Close() error { return nil }
+
 func TestPostRequest(t *testing.T) {
 	type request struct{ method, path, query, host, header, agent, body string }
 	requests := make(chan request, 1)
@@ -225,7 +251,7 @@ func TestPostFailures(t *testing.T) {
 		want   string
 	}{
 		{"another status, with a body of its own each", func(w http.ResponseWriter, r *http.Request) {
-			http.Error(w, "no room for op "+r.URL.Path, 507)
+			http.Error(w, "no room for op "+r.URL.Path, http.StatusInsufficientStorage)
 		}, nil, "status 507, want 200: no room for op /work/"},
 		{"another status, without a body", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(204)
@@ -241,8 +267,10 @@ func TestPostFailures(t *testing.T) {
 				http.Redirect(w, r, "/elsewhere", http.StatusFound)
 			}
 		}, nil, "status 302, want 200"},
-		{"no answer in time", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-			func(p *Post) { p.Timeout = leak.Duration(30 * time.Millisecond) }, "timed out"},
+		{
+			"no answer in time", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+			func(p *Post) { p.Timeout = leak.Duration(30 * time.Millisecond) }, "timed out",
+		},
 		{"no end of the answer in time", func(w http.ResponseWriter, r *http.Request) {
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
@@ -259,16 +287,22 @@ func TestPostFailures(t *testing.T) {
 			w.Header().Set("Content-Length", "100")
 			fmt.Fprint(w, "short")
 		}, nil, "unexpected EOF"},
-		{"an answer that says otherwise", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"unscheduled":["web-1"]}`) },
-			func(p *Post) { p.Answer = `"unscheduled":null` }, `the answer does not match "unscheduled":null: {"unscheduled":["web-1"]}`},
+		{
+			"an answer that says otherwise", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"unscheduled":["web-1"]}`) },
+			func(p *Post) { p.Answer = `"unscheduled":null` }, `the answer does not match "unscheduled":null: {"unscheduled":["web-1"]}`,
+		},
 		{"an answer cut short before it matches", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			fmt.Fprint(w, "short")
 		}, func(p *Post) { p.Answer = "short" }, "unexpected EOF"},
-		{"a path that is none", func(http.ResponseWriter, *http.Request) {},
-			func(p *Post) { p.Path = "/work/%zz{{.Op}}" }, `invalid URL escape "%zz"`},
-		{"a header that is none", func(http.ResponseWriter, *http.Request) {},
-			func(p *Post) { p.Headers = map[string]string{"a b": ""} }, "net/http: invalid header field name"},
+		{
+			"a path that is none", func(http.ResponseWriter, *http.Request) {},
+			func(p *Post) { p.Path = "/work/%zz{{.Op}}" }, `invalid URL escape "%zz"`,
+		},
+		{
+			"a header that is none", func(http.ResponseWriter, *http.Request) {},
+			func(p *Post) { p.Headers = map[string]string{"a b": ""} }, "net/http: invalid header field name",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := serve(t, c.serve)
@@ -494,19 +528,21 @@ func TestPostPrepare(t *testing.T) {
 	}
 }
 
+// Latencies are by nearest rank, to three figures, and their maximum is exact.
 func TestLatency(t *testing.T) {
-	if got := latency(nil); got != (leak.Latency{}) {
+	if got := newHistogram().latency(); got != (leak.Latency{}) {
 		t.Errorf("of nothing: %+v", got)
 	}
 	for _, n := range []int{1, 2, 3, 9, 10, 11, 99, 100, 101, 999, 1000, 12345} {
-		took := make([]time.Duration, n)
-		for i := range took {
-			took[i] = time.Duration(n-i) * time.Second // 1s to n seconds, the slowest first
+		took := newHistogram()
+		for i := range n {
+			took.add(time.Duration(n-i) * time.Second) // 1s to n seconds, the slowest first
 		}
-		got := latency(took)
+		got := took.latency()
 		// Nearest rank: the ⌈n·q⌉-th, reckoned in whole numbers.
 		want := leak.Latency{P50: float64((n + 1) / 2), P90: float64((9*n + 9) / 10), P99: float64((99*n + 99) / 100), Max: float64(n)}
-		if got != want {
+		near := func(got, want float64) bool { return got >= want && got <= want*1.001 && got <= float64(n) }
+		if !near(got.P50, want.P50) || !near(got.P90, want.P90) || !near(got.P99, want.P99) || got.Max != want.Max {
 			t.Errorf("of %d: %+v, want %+v", n, got, want)
 		}
 	}

@@ -37,6 +37,9 @@ type Watch struct {
 	pace     `yaml:",inline"`
 }
 
+// UsesPods is false: the objects need not come to life.
+func (*Watch) UsesPods() bool { return false }
+
 // Validate tells all problems at once.
 func (w *Watch) Validate() error {
 	var bad problems
@@ -53,18 +56,22 @@ func (w *Watch) Validate() error {
 
 // Run opens the watches.
 func (w *Watch) Run(ctx context.Context, t leak.Target, first int) (leak.Tally, error) {
+	return summed(w.run(ctx, t, first))
+}
+
+func (w *Watch) run(ctx context.Context, t leak.Target, first int) (*outcome, error) {
 	a, err := reach(t)
 	if err != nil {
-		return leak.Tally{}, err
+		return nil, err
 	}
 	var open watches
 	defer open.stop() // after the connections were cut: for the rig's own sake
 	defer a.close()
 	objects, err := a.objects(ctx, cmp.Or(w.Template, watchedObject), first)
 	if err != nil {
-		return leak.Tally{}, err
+		return nil, err
 	}
-	tally := operate(ctx, w.pace, first, func(op context.Context, number int) error {
+	done := perform(ctx, w.pace, first, nil, func(op context.Context, number int) error {
 		watched, err := objects.watch(ctx, op, number)
 		if err != nil {
 			return err
@@ -86,7 +93,7 @@ func (w *Watch) Run(ctx context.Context, t leak.Target, first int) (leak.Tally, 
 		}
 		return err
 	})
-	return tally, objects.clear(ctx)
+	return done, objects.clear(ctx)
 }
 
 // watch opens a watch on the object of one operation, which ends with the round. op bounds the opening.

@@ -26,6 +26,9 @@ type Profile struct {
 // Open reads a profile from a file: pprof's format or a text dump (debug=2), gzipped or not.
 func Open(path string) (*Profile, error) {
 	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		err = leak.WithHint(err, "it is a file: `curl -so before.pb.gz http://HOST/debug/pprof/goroutine` makes one")
+	}
 	if err != nil {
 		return nil, err
 	}

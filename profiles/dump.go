@@ -61,7 +61,7 @@ func (g *groups) list() []leak.Group {
 // it, which comes first, and the one that net/http starts beside it to watch its connection. Bytes that
 // hold no goroutine at all are an error.
 func parseDump(data []byte) (*groups, error) {
-	g := newGroups()
+	g, numbers := newGroups(), map[*leak.Group][]uint64{}
 	seen, server := false, ""
 	for block := range bytes.SplitSeq(data, []byte("\n\n")) {
 		lines := strings.Split(strings.Trim(string(block), "\n"), "\n")
@@ -80,15 +80,15 @@ func parseDump(data []byte) (*groups, error) {
 			server = "-" // one only, where a runtime before Go 1.21 does not tell whose it is
 		default:
 			group := g.add(stack, 1, 0)
-			group.IDs = append(group.IDs, head.id)
+			numbers[group] = append(numbers[group], head.id)
 			group.OldestMinutes = max(group.OldestMinutes, head.minutes)
 			if err := tooManyStacks(g); err != nil {
 				return nil, err
 			}
 		}
 	}
-	for _, group := range g.count {
-		slices.Sort(group.IDs)
+	for group, list := range numbers {
+		group.IDs = leak.IDsOf(list...)
 	}
 	if !seen {
 		return nil, fmt.Errorf("not a goroutine dump: it starts with %q", clip(data, 40))

@@ -237,8 +237,8 @@ func TestDumpTellsWhoAndHowLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := g.list()
-	if len(list) != 2 || !slices.Equal(list[0].IDs, leak.IDs{7, 8, 34}) || list[0].OldestMinutes != 12 ||
-		!slices.Equal(list[1].IDs, leak.IDs{9}) || list[1].OldestMinutes != 0 {
+	if len(list) != 2 || !slices.Equal(list[0].IDs, leak.IDsOf(7, 8, 34)) || list[0].OldestMinutes != 12 ||
+		!slices.Equal(list[1].IDs, leak.IDsOf(9)) || list[1].OldestMinutes != 0 {
 		t.Errorf("%+v", list)
 	}
 }

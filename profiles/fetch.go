@@ -30,6 +30,11 @@ var errNotServed = errors.New("not served (404)")
 // fetch gets one pprof path on a connection of its own, closed afterwards: one kept open would be a
 // goroutine on the subject's side.
 func fetch(ctx context.Context, t leak.Target, path string) ([]byte, error) {
+	return fetchAtMost(ctx, t, path, maxBody)
+}
+
+// fetchAtMost is fetch for a body of at most limit bytes.
+func fetchAtMost(ctx context.Context, t leak.Target, path string, limit int64) ([]byte, error) {
 	if t.Transport == nil {
 		return nil, errors.New("the subject serves no pprof")
 	}
@@ -46,7 +51,7 @@ func fetch(ctx context.Context, t leak.Target, path string) ([]byte, error) {
 	defer client.CloseIdleConnections()
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, late(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusNotFound {
@@ -55,11 +60,19 @@ func fetch(ctx context.Context, t leak.Target, path string) ([]byte, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, pprofHint(fmt.Errorf("GET %s: status %s", t.Pprof+path, resp.Status))
 	}
-	data, err := readBounded(resp.Body, maxBody)
+	data, err := readBounded(resp.Body, limit)
 	if err != nil {
-		return nil, fmt.Errorf("GET %s: %w", t.Pprof+path, err)
+		return nil, late(fmt.Errorf("GET %s: %w", t.Pprof+path, err))
 	}
 	return data, nil
+}
+
+// late adds what to look at where a subject did not answer in time.
+func late(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return leak.WithHint(err, "it did not answer for %s: is the subject stopped, out of CPU or too large to be profiled? subject.log has its last words", fetchTimeout)
+	}
+	return err
 }
 
 func pprofHint(err error) error {

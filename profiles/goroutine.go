@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/google/pprof/profile"
+
 	"github.com/leakrig/leakrig/leak"
 )
 
@@ -36,6 +38,8 @@ type goroutineReading struct {
 	// dump is nil where it was not taken, profile where the subject has no pprof.
 	profile, dump       *groups
 	profileRaw, dumpRaw []byte
+	// parsed is profileRaw.
+	parsed *profile.Profile
 }
 
 // best is the richest source that was read.
@@ -59,6 +63,7 @@ func (g *Goroutine) read(ctx context.Context, t leak.Target) (*goroutineReading,
 	if err != nil {
 		return nil, fmt.Errorf("%s/goroutine: %w", t.Pprof, err)
 	}
+	r.parsed = p
 	if r.profile, err = goroutineGroups(p); err != nil {
 		return nil, fmt.Errorf("%s/goroutine: %w", t.Pprof, err)
 	}
@@ -126,7 +131,7 @@ func (g *Goroutine) Sample(ctx context.Context, t leak.Target) (leak.Reading, er
 	if r.profile != nil {
 		reading.Sample.Groups[SourceProfile] = r.profile.list()
 		maps.Copy(reading.Stacks, r.profile.stacks)
-		reading.Files = append(reading.Files, leak.File{Name: "goroutine.pb.gz", Data: r.profileRaw})
+		reading.Files = append(reading.Files, leak.File{Name: "goroutine.pb.gz", Data: r.profileRaw, Same: sameness(r.parsed)})
 	}
 	if r.dump != nil {
 		reading.Sample.Groups[SourceDump] = r.dump.list()

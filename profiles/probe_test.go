@@ -352,7 +352,6 @@ func TestHeapSample(t *testing.T) {
 	kept := plantHeap()
 	during := sample()
 	runtime.KeepAlive(kept)
-	kept = nil
 	after := sample()
 
 	const want = blocks * blockSize

@@ -32,7 +32,7 @@ func (*Process) Sample(ctx context.Context, t leak.Target) (leak.Reading, error)
 		return sampleResident(ctx, t)
 	}
 	if t.Proc == nil {
-		return leak.Reading{}, leak.WithHint(errors.New("/proc of the subject cannot be read here"),
+		return leak.Reading{}, leak.WithMachineHint(errors.New("/proc of the subject cannot be read here"),
 			"the process probe needs Linux; leave it out of the scenario's probes elsewhere")
 	}
 	status, err := fs.ReadFile(t.Proc, "status")

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/stats"
 )
 
 // chart is a series laid out on a plane. It holds positions and words; report.html.tmpl draws it, so
@@ -29,6 +30,8 @@ type chart struct {
 	// XLabel says what the X axis counts, LastRound is where the last point on it stands.
 	XLabel    string
 	LastRound px
+	// Axis is where the labels of the Y axis end, Below the height of those of the X axis.
+	Axis, Below px
 	// Marks are vertical lines.
 	Marks []tick
 	// Notes say what the picture cannot.
@@ -54,7 +57,10 @@ type tick struct {
 // of its slope's interval, ToIdle leads to the measurement after the idle wait.
 type chartLine struct {
 	Tone, Path, Fit, Band, ToIdle string
-	Markers                       []marker
+	// Tip has all numbers of a line whose rounds are marked by Dots, one path for all of them, or not at all.
+	// Markers are the others, each with its own.
+	Tip, Dots string
+	Markers   []marker
 }
 
 type marker struct {
@@ -78,28 +84,32 @@ type chartSize struct {
 	xTicks, yTicks int
 	// slopes are drawn where there is room.
 	slopes bool
+	// every round is marked where there is room; else the last one alone, and what had not settled.
+	every bool
 }
 
 var (
-	bigChart     = chartSize{440, 280, 7, 5, true}
-	smallChart   = chartSize{320, 196, 4, 3, false}
-	historyChart = chartSize{440, 220, 7, 4, false}
+	bigChart     = chartSize{440, 280, 7, 5, true, true}
+	smallChart   = chartSize{320, 196, 4, 3, false, false}
+	historyChart = chartSize{440, 220, 7, 4, false, true}
 )
 
 const (
 	charWidth  = 6.5 // of a 12 unit high sans-serif letter, on average and a little more
 	labelGap   = 16
 	maxMarkers = 40 // more rounds than this make a line of dots
+	crowd      = 3  // with more variants not every round is marked
 	maxName    = 14
 )
 
 func newChart(id string, s series, size chartSize) chart {
+	size.every = size.every && (len(s.Lines) <= crowd || size == historyChart)
 	l := layout{series: s, size: size}
 	l.fit()
 	c := chart{
 		ID: id, Title: s.Name, Doc: s.Doc, Desc: describe(s), W: px(size.w), H: px(l.height),
 		Left: px(l.left), Right: px(l.right), Top: px(l.top), Bottom: px(l.bottom), Notes: l.notes,
-		XLabel: "operations", LastRound: px(l.lastRound),
+		XLabel: "operations", LastRound: px(l.lastRound), Axis: px(l.left - 7), Below: px(l.bottom + 18),
 	}
 	for _, x := range l.xTicks {
 		c.X = append(c.X, tick{px(l.x(x)), thousands(strconv.FormatFloat(x, 'f', -1, 64))})
@@ -305,18 +315,41 @@ func (l *layout) line(i int, line line) chartLine {
 	}
 	c.Path = d.String()
 	if line.Fitted && l.size.slopes {
-		b, m := line.Intercept(), l.maxOps
+		b, m := line.Intercept(), line.operations()
 		c.Fit = segment(l.x(0), l.y(b), l.x(m), l.y(b+line.Slope*m))
 		if line.Low < line.High {
 			c.Band = l.band(line, b)
 		}
 	}
-	if len(line.Points) <= maxMarkers {
-		for _, p := range line.Points {
-			c.Markers = append(c.Markers, l.marker(i, line, p))
+	if len(line.Points) > maxMarkers {
+		return c
+	}
+	for _, p := range line.Points {
+		m := l.marker(i, line, p)
+		switch {
+		case l.size == historyChart || p.Idle || p.Unsettled || p == last:
+			c.Markers = append(c.Markers, m)
+		case l.size.every:
+			c.Dots += m.Path
 		}
 	}
+	if l.size != historyChart {
+		c.Tip = line.numbers(l.Unit)
+	}
 	return c
+}
+
+// numbers are all points of the line, one below the other.
+func (l line) numbers(unit string) string {
+	lines := []string{l.Variant}
+	for _, p := range l.Points {
+		text := momentLabel(p) + ": " + value(p.Value, unit)
+		if p.Unsettled {
+			text += ", not settled"
+		}
+		lines = append(lines, text)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // band lies between the lines with the least and the largest slope of the interval, which cross the fitted
@@ -326,11 +359,12 @@ func (l *layout) band(line line, intercept float64) string {
 	for _, p := range rounds(line.Points) {
 		operations = append(operations, float64(p.Operations))
 	}
-	mid := median(operations)
+	mid := stats.Median(operations)
 	at := func(slope, x float64) string {
 		return fmt.Sprintf("%s %s", px(l.x(x)), px(l.y(intercept+line.Slope*mid+slope*(x-mid))))
 	}
-	return "M" + at(line.Low, 0) + "L" + at(line.Low, l.maxOps) + "L" + at(line.High, l.maxOps) + "L" + at(line.High, 0) + "Z"
+	m := line.operations()
+	return "M" + at(line.Low, 0) + "L" + at(line.Low, m) + "L" + at(line.High, m) + "L" + at(line.High, 0) + "Z"
 }
 
 // perOp is "+14.7 KiB/op".
@@ -367,18 +401,15 @@ func segment(x1, y1, x2, y2 float64) string {
 func shape(i int, x, y, r float64) string {
 	poly := func(points ...float64) string {
 		var d strings.Builder
-		for k := 0; k < len(points); k += 2 {
-			verb := "L"
-			if k == 0 {
-				verb = "M"
-			}
-			fmt.Fprintf(&d, "%s%s %s", verb, px(x+points[k]*r), px(y+points[k+1]*r))
+		fmt.Fprintf(&d, "M%s %s", px(x+points[0]*r), px(y+points[1]*r))
+		for k := 2; k < len(points); k += 2 {
+			fmt.Fprintf(&d, "l%s %s", px((points[k]-points[k-2])*r), px((points[k+1]-points[k-1])*r))
 		}
-		return d.String() + "Z"
+		return d.String() + "z"
 	}
 	switch i % 6 {
 	case 0:
-		return fmt.Sprintf("M%s %sa%s %s 0 1 0 %s 0a%s %s 0 1 0 %s 0Z", px(x-r), px(y), px(r), px(r), px(2*r), px(r), px(r), px(-2*r))
+		return fmt.Sprintf("M%s %sa%s %s 0 1 0 %s 0 %s %s 0 1 0 %s 0z", px(x-r), px(y), px(r), px(r), px(2*r), px(r), px(r), px(-2*r))
 	case 1:
 		return poly(-0.9, -0.9, 0.9, -0.9, 0.9, 0.9, -0.9, 0.9)
 	case 2:

@@ -24,7 +24,7 @@ func TestChartTakesTheFindingsSlope(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	page := render(t, "html", in)
-	for _, want := range []string{"&#43;30.0 KiB/op", "(&#43;25.0 KiB to &#43;35.0 KiB)", "95 % interval &#43;25.0 KiB to &#43;35.0 KiB"} {
+	for _, want := range []string{"+30.0 KiB/op", "(+25.0 KiB to +35.0 KiB)", "95 % interval +25.0 KiB to +35.0 KiB"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s", want)
 		}

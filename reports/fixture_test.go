@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
@@ -70,11 +71,13 @@ func fixture() Input {
 		in.Record.Variants = append(in.Record.Variants, fv.record(i, start))
 		in.Verdict.Variants = append(in.Verdict.Variants, fv.verdict(i, in.Record.Variants[i]))
 		in.Scenario.Spec.Variants = append(in.Scenario.Spec.Variants, leak.Variant{
-			Name: fv.name, Description: fv.doc, Modfile: fv.modfile(), Expect: fv.expect, Fingerprint: []string{"receive"}})
+			Name: fv.name, Description: fv.doc, Modfile: fv.modfile(), Expect: fv.expect, Fingerprint: []string{"receive"},
+		})
 	}
 	leaky := in.Record.Variants[0].Subject
 	in.Sources = leak.Sources{leaky.SourceKey(receiveStack().Top()): {First: 124, Lines: []string{
-		"\t\t\t}", "\t\t\treturn", "\t\t}", "\t\tsw.result <- Event{", "\t\t\tType:   action,", "\t\t\tObject: obj,", "\t\t}"}}}
+		"\t\t\t}", "\t\t\treturn", "\t\t}", "\t\tsw.result <- Event{", "\t\t\tType:   action,", "\t\t\tObject: obj,", "\t\t}",
+	}}}
 	in.Record.Variants[3].Warnings = []string{"round 6 had not settled after 30s: 2 goroutines still came and went"}
 	return in
 }
@@ -117,8 +120,10 @@ func (fv fixtureVariant) snapshot(i, round int, start time.Time) leak.Snapshot {
 		Round: round, Time: start.Add(time.Duration(i*60+round*7) * time.Second), Operations: n,
 		Settle: leak.SettleResult{Settled: true, Reason: "no group had a lower minimum over the last 1s", Seconds: 2.1, Polls: 9},
 		Samples: []leak.Sample{
-			{Probe: "goroutine", Values: map[string]float64{"count": goroutines}, Files: []string{dir + "goroutine.txt.gz", dir + "goroutine.pb.gz"},
-				Groups: map[string][]leak.Group{"dump": {{Stack: receiveStack().ID(), Count: int64(goroutines) - 9}}, "profile": fv.profile(goroutines, round)}},
+			{
+				Probe: "goroutine", Values: map[string]float64{"count": goroutines}, Files: []string{dir + "goroutine.txt.gz", dir + "goroutine.pb.gz"},
+				Groups: map[string][]leak.Group{"dump": {{Stack: receiveStack().ID(), Count: int64(goroutines) - 9}}, "profile": fv.profile(goroutines, round)},
+			},
 			{Probe: "heap", Files: []string{dir + "heap.pb.gz"}, Groups: map[string][]leak.Group{"heap": fv.heapGroups(n)}, Values: map[string]float64{
 				"alloc":   math.Round(6.8*(1<<20) + fv.heap*float64(n) + 9000*noise(1)),
 				"objects": math.Round(41200 + fv.heap/96*float64(n) + 60*noise(2)),
@@ -172,8 +177,7 @@ func (fv fixtureVariant) modules() []leak.Module {
 		list = append(list, leak.Module{Path: "k8s.io/klog/v2", Version: "v2.8.0"})
 	}
 	for _, m := range []string{"github.com/davecgh/go-spew v1.1.1", "github.com/gogo/protobuf v1.3.2", "github.com/google/gofuzz v1.1.0", "github.com/json-iterator/go v1.1.12", "golang.org/x/net v0.57.0", "golang.org/x/time v0.15.0", "gopkg.in/inf.v0 v0.9.1", "sigs.k8s.io/yaml v1.6.0"} {
-		var path, version string
-		fmt.Sscanf(m, "%s %s", &path, &version)
+		path, version, _ := strings.Cut(m, " ")
 		list = append(list, leak.Module{Path: path, Version: version})
 	}
 	return list
@@ -224,7 +228,8 @@ func unmarshalStack() leak.Stack {
 }
 
 func serveStack() leak.Stack {
-	return leak.Stack{State: "IO wait",
+	return leak.Stack{
+		State: "IO wait",
 		Frames: []leak.Frame{
 			{Func: "internal/poll.(*FD).Read", File: "internal/poll/fd_unix.go", Line: 165},
 			{Func: "net.(*netFD).Read", File: "net/fd_posix.go", Line: 68},
@@ -235,8 +240,10 @@ func serveStack() leak.Stack {
 }
 
 func grown(s leak.Stack, from, to int64, module string, fingerprint bool) leak.StackGrowth {
-	return leak.StackGrowth{ID: s.ID(), Stack: s, From: from, To: to, Module: module, Fingerprint: fingerprint,
-		PerOperation: float64(to-from) / (fixtureRounds * fixtureOperations)}
+	return leak.StackGrowth{
+		ID: s.ID(), Stack: s, From: from, To: to, Module: module, Fingerprint: fingerprint,
+		PerOperation: float64(to-from) / (fixtureRounds * fixtureOperations),
+	}
 }
 
 func (fv fixtureVariant) verdict(i int, vr leak.VariantRecord) leak.VariantVerdict {
@@ -343,5 +350,48 @@ func failing() Input {
 
 	in.Verdict.Result = leak.Unmeasured
 	in.Verdict.Sentence = "Could not measure drain: 2 of 7 planned rounds completed; fixed leaks 1 goroutine per operation although it should be clean."
+	return in
+}
+
+// herd is a run whose leaky variant had three replicas, of which the second leaks.
+func herd() Input {
+	in := fixture()
+	start := in.Record.Started
+	leaky := fixtureVariants[0]
+	calm := leaky
+	calm.goroutines, calm.heap = 0, 11
+	in.Record.Plan.Variants, in.Record.Plan.Replicas = in.Record.Plan.Variants[:2], 3
+	in.Record.Variants, in.Verdict.Variants, in.Scenario.Spec.Variants = in.Record.Variants[1:2], in.Verdict.Variants[1:2], in.Scenario.Spec.Variants[:2]
+	of := func(fv fixtureVariant, replica int) (leak.VariantRecord, leak.VariantVerdict) {
+		r := fv.record(0, start)
+		r.Replica = replica
+		for i := range r.Snapshots {
+			r.Snapshots[i].Operations = (r.Snapshots[i].Operations + 3 - replica) / 3
+			for k := range r.Snapshots[i].Samples {
+				for f, name := range r.Snapshots[i].Samples[k].Files {
+					r.Snapshots[i].Samples[k].Files[f] = fmt.Sprintf("leaky/replica-%d/%s", replica, name[len("leaky/"):])
+				}
+			}
+		}
+		v := fv.verdict(0, r)
+		v.Replica, v.Operations = replica, r.Final().Operations
+		if fv.goroutines == 0 {
+			v.Result, v.Reason = leak.NotMet, "not reproduced"
+		}
+		return r, v
+	}
+	var records []leak.VariantRecord
+	var verdicts []leak.VariantVerdict
+	for i, fv := range []fixtureVariant{calm, leaky, calm} {
+		r, v := of(fv, i+1)
+		records, verdicts = append(records, r), append(verdicts, v)
+	}
+	records[0].Replicas = records[1:]
+	records[0].Replicas[1].Warnings = []string{"round 2: second dump: EOF"}
+	worst := verdicts[1]
+	worst.Replicas, worst.Reason = verdicts, "replica 2, the worst of 3: "+worst.Reason
+	in.Record.Variants = append([]leak.VariantRecord{records[0]}, in.Record.Variants...)
+	in.Verdict.Variants = append([]leak.VariantVerdict{worst}, in.Verdict.Variants...)
+	in.Verdict.Sentence = "leaky (replica 2 of 3) leaks +1.00 goroutines per operation, fixed is clean."
 	return in
 }

@@ -16,12 +16,13 @@ import (
 const (
 	flameLeast  = 0.001 // of the whole width
 	flameReach  = 0.02  // a row without a frame this wide is not drawn, nor what is below it
-	flameFrames = 2000  // of one page
+	flameFrames = 330   // of one page, which people mail
 	flameDepth  = 64
 	flameLabel  = 0.02    // narrower frames have no room for a name
 	flameRow    = 19      // units
 	flameMost   = 1 << 48 // of one stack, so that sums of foreign numbers stay numbers
 	flameTable  = 15      // functions of the table
+	flameBrief  = 6       // the same where nothing leaks, and of objects, which stand where the bytes stand
 )
 
 // stackChange is what stood on one stack at the baseline and after the last round.
@@ -46,6 +47,14 @@ type flameSubject struct {
 type flameSource struct {
 	Name, Unit, Probe, Source string
 	Amount                    func(leak.Group) int64
+}
+
+// share is the metric's part of the frames: objects stand where the bytes stand.
+func (m flameSource) share() int {
+	if m.Unit == "objects" {
+		return 1
+	}
+	return 2
 }
 
 // flameMetrics are the graphs of a program, and of each component. Goroutines are those of the profile,
@@ -119,6 +128,7 @@ type flameNode struct {
 	Own, Total       int64
 	From, To         int64
 	Fingerprint      bool
+	caller           bool  // of something, or called: not the whole
 	width            int64 // absolute changes: a shrinking and a growing stack do not cancel out
 	children         []*flameNode
 	index            map[flameKey]*flameNode
@@ -165,7 +175,7 @@ func (n *flameNode) child(name, state string) *flameNode {
 		if n.index == nil {
 			n.index = map[flameKey]*flameNode{}
 		}
-		n.index[key] = &flameNode{Func: name, State: state}
+		n.index[key] = &flameNode{Func: name, State: state, caller: true}
 		n.children = append(n.children, n.index[key])
 	}
 	return n.index[key]
@@ -242,15 +252,23 @@ type flame struct {
 	Summary string
 }
 
-// flameFrame is one box.
+// flameFrame is one box: a frame, or several below each other of which each calls nothing but the next, so
+// that their numbers are the same. Said once, they take half the page.
 type flameFrame struct {
-	X, W  string
-	Y     int
-	Fill  string
-	Label string
-	// Tip is all that is known of the frame, its name on the first line.
+	X, W string
+	// Y and H are whole rows apart; H is a unit less than its rows.
+	Y, H   int
+	Fill   string
+	Labels []flameLabelAt
+	// Tip is all that is known of the frames, their names first, one a line.
 	Tip         string
 	Fingerprint bool
+}
+
+// flameLabelAt is the name of a frame in its row.
+type flameLabelAt struct {
+	Y    int
+	Text string
 }
 
 // A box is coloured by the sign of its change, the stronger the larger its share of all change. The style
@@ -295,28 +313,54 @@ func newFlame(title, unit string, list []stackChange, fingerprint map[string]boo
 	root.prune(most)
 	f.draw(root, root.width, 0, 0)
 	for _, frame := range f.Frames {
-		f.Height = max(f.Height, frame.Y+flameRow)
+		f.Height = max(f.Height, frame.Y+frame.H+1)
 	}
 	return f
 }
 
 func (f *flame) draw(n *flameNode, whole int64, left, depth int64) {
-	f.frame(left, n.width, whole, depth, flameFrame{Fill: n.fill(whole), Label: n.label(), Tip: n.tip(f.Unit), Fingerprint: n.Fingerprint})
-	for _, c := range n.children {
-		f.draw(c, whole, left, depth+1)
+	chain := n.chain()
+	last := chain[len(chain)-1]
+	frame := flameFrame{Fill: n.fill(whole), Tip: tip(chain, f.Unit), Fingerprint: n.Fingerprint}
+	var labels []string
+	for _, one := range chain {
+		labels = append(labels, one.label())
+	}
+	f.frame(left, n.width, whole, depth, frame, labels)
+	depth += int64(len(chain))
+	for _, c := range last.children {
+		f.draw(c, whole, left, depth)
 		left += c.width
 	}
-	if float64(n.lost) >= flameLeast*float64(whole) {
-		label := "… " + count(n.dropped, "narrower frame")
-		f.frame(left, n.lost, whole, depth+1, flameFrame{Fill: flameNeutral, Label: label,
-			Tip: label + " with their callees, not drawn\ntotal " + exactDelta(n.droppedNet, f.Unit)})
+	if float64(last.lost) >= flameLeast*float64(whole) {
+		label := "… " + count(last.dropped, "narrower frame")
+		f.frame(left, last.lost, whole, depth, flameFrame{
+			Fill: flameNeutral,
+			Tip:  label + " with their callees, not drawn\ntotal " + exactDelta(last.droppedNet, f.Unit),
+		}, []string{label})
 	}
 }
 
-func (f *flame) frame(left, width, whole, depth int64, frame flameFrame) {
-	frame.X, frame.W, frame.Y = percent(left, whole), percent(width, whole), int(depth)*flameRow
-	if float64(width) < flameLabel*float64(whole) {
-		frame.Label = ""
+// chain is the frame and those below it that have its very numbers, since each calls nothing but the next. The
+// whole and frames that are marked stand alone.
+func (n *flameNode) chain() []*flameNode {
+	chain := []*flameNode{n}
+	for n.caller && !n.Fingerprint && n.Own == 0 && n.dropped == 0 && len(n.children) == 1 {
+		next := n.children[0]
+		if next.Fingerprint || next.width != n.width || next.Total != n.Total || next.From != n.From || next.To != n.To {
+			break
+		}
+		chain, n = append(chain, next), next
+	}
+	return chain
+}
+
+func (f *flame) frame(left, width, whole, depth int64, frame flameFrame, labels []string) {
+	frame.X, frame.W, frame.Y, frame.H = percent(left, whole), percent(width, whole), int(depth)*flameRow, len(labels)*flameRow-1
+	if float64(width) >= flameLabel*float64(whole) {
+		for i, label := range labels {
+			frame.Labels = append(frame.Labels, flameLabelAt{13 + i*flameRow, label})
+		}
 	}
 	f.Frames = append(f.Frames, frame)
 }
@@ -336,17 +380,45 @@ func (n *flameNode) label() string {
 	return label
 }
 
-func (n *flameNode) tip(unit string) string {
-	lines := []string{n.Func}
-	if n.State != "" {
-		lines[0] += " [" + n.State + "]"
+// tip tells all of a chain: the names, outermost first, and the numbers that they share; what is a frame's own
+// is that of the last.
+func tip(chain []*flameNode, unit string) string {
+	var lines []string
+	for _, n := range chain {
+		line := n.Func
+		if n.State != "" {
+			line += " [" + n.State + "]"
+		}
+		lines = append(lines, line)
 	}
+	n := chain[len(chain)-1]
 	if n.Fingerprint {
 		lines = append(lines, "the fingerprint stands here")
 	}
-	lines = append(lines, fmt.Sprintf("total %s, %s → %s", exactDelta(n.Total, unit), value(float64(n.From), unit), value(float64(n.To), unit)),
-		"own "+exactDelta(n.Own, unit))
-	return strings.Join(lines, "\n")
+	own := "own " + exactOwn(n.Own, unit)
+	if len(chain) > 1 && n.Own != 0 {
+		own += ", of the last"
+	}
+	return strings.Join(append(lines, "total "+exactDelta(n.Total, unit)+", "+n.moved(unit), own), "\n")
+}
+
+// moved is where the frame's total went from and to, in a word where that is the total itself.
+func (n *flameNode) moved(unit string) string {
+	switch {
+	case n.From == 0:
+		return "new"
+	case n.To == 0:
+		return "vanished"
+	}
+	return value(float64(n.From), unit) + " → " + value(float64(n.To), unit)
+}
+
+// exactOwn is what changed in a frame itself; nothing has no unit.
+func exactOwn(v int64, unit string) string {
+	if v == 0 {
+		return "0"
+	}
+	return exactDelta(v, unit)
 }
 
 // exactDelta is "+4.22 MiB (4423680 B)", "+399": a number that can be held against pprof's.
@@ -459,10 +531,18 @@ var flameViews = []struct {
 
 // newFlameSet draws every metric of the subject, with about most frames in all.
 func newFlameSet(s flameSubject, of string, most int) flameSet {
+	rows := flameTable
+	if s.Lead == "" {
+		rows = flameBrief
+	}
 	var set flameSet
 	var totals []string
 	lead := -1
 	sources := s.sources()
+	shares := 0
+	for _, m := range sources {
+		shares += m.share()
+	}
 	for _, m := range sources {
 		list, ok := s.changes(m.Probe, m.Source, m.Amount)
 		if !ok {
@@ -471,7 +551,11 @@ func newFlameSet(s flameSubject, of string, most int) flameSet {
 		if lead < 0 && m.Probe == s.Lead {
 			lead = len(set.Metrics)
 		}
-		fm := newFlameMetric(m.Name+" of "+of, m.Unit, list, s.Fingerprint, most/len(sources))
+		table := rows
+		if m.Unit == "objects" {
+			table = flameBrief
+		}
+		fm := newFlameMetric(m.Name+" of "+of, m.Unit, list, s.Fingerprint, most*m.share()/shares, table)
 		fm.Name = m.Name
 		set.Metrics = append(set.Metrics, fm)
 		totals = append(totals, strings.ToLower(m.Name)+" "+fm.Total)
@@ -483,7 +567,7 @@ func newFlameSet(s flameSubject, of string, most int) flameSet {
 	return set
 }
 
-func newFlameMetric(title, unit string, list []stackChange, fingerprint map[string]bool, most int) flameMetric {
+func newFlameMetric(title, unit string, list []stackChange, fingerprint map[string]bool, most, table int) flameMetric {
 	m := flameMetric{Unit: unit, Total: leak.FormatDelta(float64(total(list)), unit)}
 	moved := 0
 	for _, c := range list {
@@ -499,7 +583,7 @@ func newFlameMetric(title, unit string, list []stackChange, fingerprint map[stri
 		}
 		m.Views = append(m.Views, flameView{v.Name, f})
 	}
-	rows, more := head(functions(list), flameTable)
+	rows, more := head(functions(list), table)
 	m.More = more
 	for _, f := range rows {
 		m.Functions = append(m.Functions, functionRow{f.Func, leak.FormatDelta(float64(f.Own), unit), leak.FormatDelta(float64(f.Total), unit)})
@@ -528,29 +612,22 @@ func (x variant) flameSubject() flameSubject {
 	return s
 }
 
-// leadProbe is the probe of the check that found the leak, the fingerprint's before others.
+// leadProbe is the probe of the finding that the leak is told by, "" where there is none.
 func (x variant) leadProbe() string {
-	lead := ""
-	for _, f := range x.Verdict.Findings {
-		if f.Outcome != leak.Leaking || lead != "" && !f.Fingerprint {
-			continue
-		}
-		lead, _, _ = strings.Cut(f.Series, ".")
-		if lead == "" { // stacks: of goroutines, or of the heap
-			switch {
-			case len(f.Stacks) > 0 && f.Stacks[0].Probe != "":
-				lead = f.Stacks[0].Probe
-			case f.Unit == "goroutines":
-				lead = "goroutine"
-			default:
-				lead = "heap"
-			}
-		}
-		if f.Fingerprint {
-			break
-		}
+	f := x.Verdict.Lead()
+	if f == nil {
+		return ""
 	}
-	return lead
+	probe, _, _ := strings.Cut(f.Series, ".")
+	switch {
+	case probe != "":
+		return probe
+	case len(f.Stacks) > 0 && f.Stacks[0].Probe != "":
+		return f.Stacks[0].Probe
+	case f.Unit == "goroutines":
+		return "goroutine"
+	}
+	return "heap"
 }
 
 // outsideStandard is the innermost frame outside the standard library, or the innermost of all.

@@ -30,7 +30,7 @@ var tones = map[string]string{
 // The style sheet has another colour for each in the dark.
 func TestFlameColoursInTheDark(t *testing.T) {
 	for fill := range tones {
-		if !strings.Contains(styleSheet, `[fill="`+fill+`"] { fill: #`) {
+		if !strings.Contains(styleSource, `[fill="`+fill+`"] { fill: #`) {
 			t.Errorf("none for %s", fill)
 		}
 	}
@@ -61,8 +61,8 @@ func TestFlame(t *testing.T) {
 		"1 main | total +60, 19 → 79, own +10 | 0%+80% g4",
 		"2 work | total +50, 12 → 62, own 0 | 0%+70% g3",
 		"3 send | the fingerprint stands here, total +60, 2 → 62, own +60 | 0%+60% g4",
-		"3 recv | total −10, 10 → 0, own −10 | 60%+10% s2",
-		"1 gc | total +20, 0 → 20, own +20 | 80%+20% g2",
+		"3 recv | total −10, vanished, own −10 | 60%+10% s2",
+		"1 gc | total +20, new, own +20 | 80%+20% g2",
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -155,7 +155,13 @@ func checkBoxes(t *testing.T, f flame) {
 		if depth < len(above) && left < above[depth].right-0.01 {
 			t.Fatalf("%s at %v overlaps %v", b.Tip, left, above[depth])
 		}
-		above = append(above[:depth], box{left, left + width})
+		above = above[:depth]
+		for range (b.H + 1) / flameRow {
+			above = append(above, box{left, left + width})
+		}
+		if len(above) == depth {
+			t.Fatalf("%s is %d high", b.Tip, b.H)
+		}
 	}
 }
 
@@ -198,5 +204,35 @@ func manyStacks(vr *leak.VariantRecord) {
 		g := leak.Group{Stack: s.ID(), Count: int64(1 + i%100), Bytes: int64(1000 + i)}
 		last.Samples[0].Groups["profile"] = append(last.Samples[0].Groups["profile"], g)
 		last.Samples[1].Groups["heap"] = append(last.Samples[1].Groups["heap"], g)
+	}
+}
+
+// Frames that each call nothing but the next are one box, with all their names in their rows and the numbers
+// once; what has numbers of its own, or a mark, stands alone.
+func TestFlameChains(t *testing.T) {
+	list := []stackChange{changed("main serve handle work send", 0, 40), changed("main serve handle idle", 5, 15)}
+	f := newFlame("", "goroutines", list, nil, 100)
+	got := boxes(f)
+	want := []string{
+		"0 all stacks | total +50, 5 → 55, own 0 | 0%+100% g4",
+		"1 main | example.com/p.serve, example.com/p.handle, total +50, 5 → 55, own 0 | 0%+100% g4",
+		"4 work | example.com/p.send, total +40, new, own +40, of the last | 0%+80% g4",
+		"4 idle | total +10, 5 → 15, own +10 | 80%+20% g2",
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	var labels []string
+	for _, l := range f.Frames[1].Labels {
+		labels = append(labels, fmt.Sprint(l.Y, " ", l.Text))
+	}
+	if fmt.Sprint(labels) != "[13 p.main 32 p.serve 51 p.handle]" || f.Frames[1].H != 56 || f.Height != 6*flameRow {
+		t.Errorf("labels %q, %d high of %d", labels, f.Frames[1].H, f.Height)
+	}
+	checkBoxes(t, f)
+	// The fingerprint is a box of its own.
+	f = newFlame("", "goroutines", list[:1], map[string]bool{"example.com/p.handle": true}, 100)
+	if got := boxes(f); len(got) != 4 || !strings.HasPrefix(got[2], "3 handle | the fingerprint stands here, total +40") || !f.Frames[2].Fingerprint || f.Frames[1].Fingerprint {
+		t.Errorf("%q", got)
 	}
 }

@@ -17,6 +17,11 @@ type checkRow struct {
 	Cells []checkCell
 }
 
+// InAll tells whether the row's findings are on what came at once.
+func (r checkRow) InAll() bool {
+	return slices.ContainsFunc(r.Cells, func(c checkCell) bool { return c.InAll() })
+}
+
 // checkCell is what the check found in one variant; Finding is nil where it was not run.
 type checkCell struct {
 	Variant string
@@ -125,12 +130,8 @@ func (c checkCell) Growth() string {
 	return rate(c.Finding.PerOperation, c.Finding.Unit)
 }
 
-// InAll tells whether the finding is on what came at once: a deadlock leaves as much after one round as
-// after ten.
-func (c checkCell) InAll() bool {
-	f := c.Finding
-	return f != nil && !f.BoundPerOperation && (f.Kind == "stack" || f.Kind == "hung")
-}
+// InAll tells whether a rate would say nothing.
+func (c checkCell) InAll() bool { return c.Finding.InAll() }
 
 // Change is what the series grew by from the baseline to the last round: "+140 in all".
 func (c checkCell) Change() string {

@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"bytes"
 	"cmp"
 	_ "embed"
 	"fmt"
@@ -39,17 +38,12 @@ type HistoryRun struct {
 //go:embed history.html.tmpl
 var historySource string
 
-var historyTemplate = template.Must(pageTemplate.New("history").Parse(historySource))
+var historyTemplate = template.Must(pageTemplate.New("history").Parse(squeezePage(historySource)))
 
 // History writes the page over many runs: what came of each scenario night by night, how much it grew,
 // and what is new since it was last as expected.
 func History(w io.Writer, runs []HistoryRun) error {
-	var b bytes.Buffer
-	if err := historyTemplate.Execute(&b, newHistory(runs)); err != nil {
-		return err
-	}
-	_, err := w.Write(printable(b.Bytes()))
-	return err
+	return writePage(w, historyTemplate, newHistory(runs))
 }
 
 // history is the page, top to bottom.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -15,9 +16,13 @@ import (
 
 // Where the page's lists end; each says how much it left out.
 const (
-	htmlStacks   = 10
+	htmlStacks   = 8 // goroutine stacks of a variant that leaks alone; several share them
+	htmlSites    = 5 // allocation sites of one that does
+	htmlLeast    = 3 // of either, of every variant
 	htmlFrames   = 40
+	htmlOthers   = 8 // frames of a stack that is not its list's first: the flame graph has them all
 	htmlRounds   = 120
+	htmlCharts   = 4 // large ones, of the series that come first
 	htmlWarnings = 100
 	htmlModules  = 500
 	htmlErrors   = 10
@@ -30,12 +35,17 @@ var pageSource string
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"rate": rate, "value": value, "seconds": seconds, "comparison": comparison, "bound": bound,
 	"count": count, "more": and, "modules": newModuleTable, "expected": expected, "join": strings.Join, "keyFill": keyFill,
-}).Funcs(assets).Parse(pageSource))
+}).Funcs(assets).Parse(squeezePage(pageSource)))
 
 // html is one page that opens anywhere: no request, and nothing that matters needs the script or, in a
 // viewer whose policy refuses both, the style sheet.
 func html(b *bytes.Buffer, v view) error {
-	return pageTemplate.Execute(b, newPage(v))
+	var page bytes.Buffer
+	if err := pageTemplate.Execute(&page, newPage(v)); err != nil {
+		return err
+	}
+	b.Write(plainPlus(page.Bytes()))
+	return nil
 }
 
 // page is what the template draws, top to bottom.
@@ -65,8 +75,14 @@ func newPage(v view) page {
 	p := page{view: v, Look: verdictLook(v), Facts: facts(v), Links: links(v.Scenario.Metadata.Links), Checks: v.rankedRows()}
 	p.WarningList, p.WarningsMore = head(v.Warnings(), htmlWarnings)
 	p.drawSeries()
+	leaking := 0
 	for _, x := range v.Variants {
-		p.Stacks = append(p.Stacks, newVariantStacks(x, v.Sources))
+		if x.Outcome() == leak.Leaking {
+			leaking++
+		}
+	}
+	for _, x := range v.Variants {
+		p.Stacks = append(p.Stacks, newVariantStacks(x, v.Sources, leaking))
 		p.Loads = append(p.Loads, newVariantLoad(x))
 	}
 	p.Gates = v.gateTables()
@@ -113,7 +129,14 @@ func facts(v view) []fact {
 	for _, x := range v.Variants {
 		operations = max(operations, x.Operations())
 	}
-	list := []fact{{"Load", fmt.Sprintf("%s, %s planned", count(operations, "operation"), count(v.Record.Plan.Rounds, "round"))}}
+	load := count(operations, "operation")
+	if n := v.Record.Plan.Replicas; n > 1 {
+		load += fmt.Sprintf(" on the one shown of %d replicas", n)
+	}
+	list := []fact{{"Load", fmt.Sprintf("%s, %s planned", load, count(v.Record.Plan.Rounds, "round"))}}
+	if text := soak(v); text != "" {
+		list = append(list, fact{"Soak", text})
+	}
 	if p := parameters(v.Record.Parameters); p != "" {
 		list = append(list, fact{"Parameters", p})
 	}
@@ -127,6 +150,33 @@ func facts(v view) []fact {
 		list = append(list, fact{"Took", d.Round(time.Second).String()})
 	}
 	return list
+}
+
+// soak tells how a soak went, "" for any other run.
+func soak(v view) string {
+	plan := v.Record.Plan.Soak
+	if plan == nil {
+		return ""
+	}
+	text := fmt.Sprintf("every %s for %s", plan.Every, plan.For)
+	for _, x := range v.Variants {
+		s := x.Record.Soak
+		if s == nil {
+			continue
+		}
+		text += "; "
+		if len(v.Variants) > 1 {
+			text += x.Name + ": "
+		}
+		text += fmt.Sprintf("%s measured, %d kept", count(s.Rounds, "round"), len(x.Record.Snapshots)-1)
+		if s.Late > 0 {
+			text += fmt.Sprintf(", %d late, %d missed", s.Late, s.Missed)
+		}
+		if s.Resumptions > 0 {
+			text += fmt.Sprintf(", resumed %d times", s.Resumptions)
+		}
+	}
+	return text
 }
 
 type link struct{ URL, Text string }
@@ -170,7 +220,7 @@ type rateRow struct {
 func (p *page) drawSeries() {
 	for i, s := range p.series() {
 		id := fmt.Sprintf("chart%d", i+1)
-		if s.Judged {
+		if s.Judged && len(p.Charts) < htmlCharts {
 			p.Charts = append(p.Charts, newFigure(newChart(id, s, bigChart), s))
 		} else {
 			p.SmallCharts = append(p.SmallCharts, newChart(id, s, smallChart))
@@ -244,6 +294,8 @@ type stackList struct {
 
 type stackItem struct {
 	leak.StackGrowth
+	// InAll is set where a rate would say nothing of it.
+	InAll  bool
 	Unit   string
 	Open   bool
 	Frames []linkedFrame
@@ -253,17 +305,28 @@ type stackItem struct {
 	Excerpts []excerpt
 }
 
+// Component is the one that the stack is of, "" for the program's own.
+func (s stackItem) Component() string { return component(s.StackGrowth) }
+
 // linkedFrame is a frame with the address of its line, where that is known.
 type linkedFrame struct {
 	leak.Frame
 	URL string
 }
 
+// At is where the frame stands: beside its function's name, and with the line a link away, the file will do.
+func (f linkedFrame) At() string {
+	if f.URL == "" {
+		return f.Position()
+	}
+	return path.Base(f.Position())
+}
+
 // locate fills in where the frames come from.
-func (s *stackItem) locate(info leak.SubjectInfo, sources leak.Sources) {
+func (s *stackItem) locate(info leak.SubjectInfo, sources leak.Sources, most int) {
 	link := func(f leak.Frame) linkedFrame { return linkedFrame{f, upstream(info, f)} }
 	var frames []leak.Frame
-	frames, s.More = head(s.Stack.Frames, htmlFrames)
+	frames, s.More = head(s.Stack.Frames, most)
 	for _, f := range frames {
 		s.Frames = append(s.Frames, link(f))
 	}
@@ -274,23 +337,39 @@ func (s *stackItem) locate(info leak.SubjectInfo, sources leak.Sources) {
 	s.Excerpts = excerpts(s.Stack, info, sources)
 }
 
-func newVariantStacks(x variant, sources leak.Sources) variantStacks {
+// newVariantStacks lists the stacks of a variant, on a page on which so many leak.
+func newVariantStacks(x variant, sources leak.Sources, leaking int) variantStacks {
+	stacks, sites := htmlLeast, htmlLeast
+	if x.Outcome() == leak.Leaking || leaking == 0 {
+		stacks, sites = max(htmlStacks/max(leaking, 1), htmlLeast), max(htmlSites/max(leaking, 1), htmlLeast)
+	}
 	lists := []stackList{
-		newStackList("Goroutines", "stack", stackUnit(false), x.Goroutines(), x.leadProbe() == "goroutine"),
-		newStackList("Heap", "allocation site", stackUnit(true), x.Heap(), x.leadProbe() == "heap"),
+		newStackList("Goroutines", "stack", stackUnit(false), x.Goroutines(), x.leadProbe() == "goroutine", stacks),
+		newStackList("Heap", "allocation site", stackUnit(true), x.Heap(), x.leadProbe() == "heap", sites),
 	}
 	for _, l := range lists {
+		shown := map[string]bool{} // where goroutines were made: many stacks share that
 		for i := range l.Stacks {
-			l.Stacks[i].locate(x.binary(l.Stacks[i].Probe), sources)
+			most := htmlFrames
+			if i > 0 && !l.Stacks[i].Fingerprint {
+				most = htmlOthers
+			}
+			l.Stacks[i].InAll = x.Verdict.Lead().InAll()
+			l.Stacks[i].locate(x.binary(l.Stacks[i].Probe), sources, most)
+			l.Stacks[i].Excerpts = slices.DeleteFunc(l.Stacks[i].Excerpts, func(e excerpt) bool {
+				again := e.Creator && shown[e.Position]
+				shown[e.Position] = shown[e.Position] || e.Creator
+				return again
+			})
 		}
 	}
 	return variantStacks{x, slices.DeleteFunc(lists, func(l stackList) bool { return len(l.Stacks) == 0 })}
 }
 
-func newStackList(title, noun, unit string, stacks []leak.StackGrowth, open bool) stackList {
+func newStackList(title, noun, unit string, stacks []leak.StackGrowth, open bool, most int) stackList {
 	l := stackList{Title: title, Unit: unit, Noun: noun}
 	found := len(stacks)
-	stacks, _ = head(slices.DeleteFunc(stacks, func(g leak.StackGrowth) bool { return !g.Fingerprint && flat(g, unit) }), htmlStacks)
+	stacks, _ = head(slices.DeleteFunc(stacks, func(g leak.StackGrowth) bool { return !g.Fingerprint && flat(g, unit) }), most)
 	l.More = found - len(stacks)
 	for i, g := range stacks {
 		l.Stacks = append(l.Stacks, stackItem{StackGrowth: g, Unit: unit, Open: open && i == 0})
@@ -346,6 +425,7 @@ type gateTable struct {
 }
 
 type gateRow struct {
+	// Doc is "" where an earlier table has explained the gate.
 	Name, Doc string
 	// Cells are in the order of the variants, nil where the comparison was not made.
 	Cells []*leak.Gate
@@ -354,6 +434,7 @@ type gateRow struct {
 // gateTables opens the first check and those that keep a variant from its expectation.
 func (v view) gateTables() []gateTable {
 	var tables []gateTable
+	explained := map[string]bool{} // on this page already
 	for _, row := range v.rankedRows() {
 		t := gateTable{checkRow: row, Open: len(tables) == 0}
 		for i, c := range row.Cells {
@@ -364,7 +445,12 @@ func (v view) gateTables() []gateTable {
 			for _, g := range c.Finding.Gates {
 				k := slices.IndexFunc(t.Rows, func(r gateRow) bool { return r.Name == g.Name && r.Cells[i] == nil })
 				if k < 0 {
-					k, t.Rows = len(t.Rows), append(t.Rows, gateRow{g.Name, g.Doc, make([]*leak.Gate, len(row.Cells))})
+					r := gateRow{Name: g.Name, Cells: make([]*leak.Gate, len(row.Cells))}
+					if !explained[g.Name+": "+g.Doc] {
+						r.Doc = g.Doc
+					}
+					explained[g.Name+": "+g.Doc] = true
+					k, t.Rows = len(t.Rows), append(t.Rows, r)
 				}
 				t.Rows[k].Cells[i] = &g
 			}
@@ -383,17 +469,24 @@ type variantLoad struct {
 }
 
 type loadRow struct {
-	Round  string
+	Round string
+	// Settle is nil where it settled as the row above did.
 	Settle *leak.SettleResult
 	leak.Tally
+	// Crew says what workers the operations came from, nothing where the rig itself performed them.
+	Crew         []string
 	Messages     []leak.ErrorCount
 	MessagesMore int
 }
 
 func newVariantLoad(x variant) variantLoad {
 	l := variantLoad{variant: x}
+	said := "" // how it settled: most rounds do so as the one before did
 	add := func(round string, settle *leak.SettleResult, t leak.Tally) {
-		row := loadRow{Round: round, Settle: settle, Tally: t}
+		row := loadRow{Round: round, Tally: t, Crew: crew(t.Workers)}
+		if settle != nil && (!settle.Settled || settle.Reason != said) {
+			row.Settle, said = settle, settle.Reason
+		}
 		row.Messages, row.MessagesMore = head(t.Errors, htmlErrors)
 		l.Rounds = append(l.Rounds, row)
 	}
@@ -404,11 +497,32 @@ func newVariantLoad(x variant) variantLoad {
 		for _, t := range s.Load {
 			l.Attempted += t.Attempted
 			l.Failed += t.Failed
-			add(fmt.Sprint(s.Round), &s.Settle, t)
+			round := fmt.Sprint(s.Round)
+			if s.Merged > 0 {
+				round = fmt.Sprintf("%d–%d", s.First(), s.Round)
+			}
+			add(round, &s.Settle, t)
 		}
 	}
 	l.Rounds, l.More = head(l.Rounds, htmlRounds)
 	return l
+}
+
+// crew is a line on all workers of a tally, and one on each that was lost.
+func crew(workers []leak.WorkerTally) []string {
+	if len(workers) == 0 {
+		return nil
+	}
+	nodes, latest := map[string]bool{}, 0.0
+	var lost []string
+	for i, w := range workers {
+		nodes[w.Node], latest = true, max(latest, w.LateSeconds)
+		if w.Lost != "" {
+			lost = append(lost, fmt.Sprintf("worker %d (%s on %s) lost: %s; of its %s it told of %d", i+1, w.Pod, w.Node, w.Lost, count(w.Operations, "operation"), w.Attempted))
+		}
+	}
+	all := fmt.Sprintf("from %s on %s, of which the last began %s after the common start", count(len(workers), "worker"), count(len(nodes), "node"), seconds(latest))
+	return append([]string{all}, lost...)
 }
 
 // moduleRow is one line of the table of versions, a cell a variant.
@@ -459,8 +573,8 @@ func modules(v view) (built, rest []moduleRow, more int) {
 		}))
 	}
 	main, _ := head(v.stackModules(), 8)
-	for _, path := range main {
-		built = append(built, version(path))
+	for _, module := range main {
+		built = append(built, version(module))
 	}
 	var paths []string
 	for _, x := range v.Variants {

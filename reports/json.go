@@ -54,7 +54,9 @@ type RecordSummary struct {
 
 // VariantSummary is a variant's record without its samples and stacks.
 type VariantSummary struct {
-	Name       string           `json:"name"`
+	Name string `json:"name"`
+	// Replica is the one that this is of, of several; 0 where there was one alone.
+	Replica    int              `json:"replica,omitempty"`
 	Subject    leak.SubjectInfo `json:"subject"`
 	Operations int              `json:"operations"`
 	Failure    *leak.Failure    `json:"failure,omitempty"`
@@ -94,7 +96,7 @@ func summarise(v view) RecordSummary {
 	}
 	for _, x := range v.Variants {
 		vs := VariantSummary{
-			Name: x.Name, Subject: x.Record.Subject, Operations: x.Operations(),
+			Name: x.Name, Replica: x.Record.Replica, Subject: x.Record.Subject, Operations: x.Operations(),
 			Failure: x.Record.Failure, Warnings: x.Record.Warnings, Rounds: []RoundSummary{},
 		}
 		for _, snap := range x.Record.Snapshots {

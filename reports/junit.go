@@ -81,7 +81,7 @@ func junit(b *bytes.Buffer, v view) error {
 func junitProperties(v view) []junitProperty {
 	var list []junitProperty
 	for _, f := range (page{view: v}).VersionFacts() {
-		list = append(list, junitProperty{f.Name, f.Value})
+		list = append(list, junitProperty(f))
 	}
 	modules, _ := head(v.stackModules(), 8)
 	for _, path := range modules {
@@ -161,7 +161,7 @@ func findingText(f leak.Finding) string {
 	for _, g := range f.Gates {
 		fmt.Fprintf(&b, "%s: %s is %t. %s\n", g.Name, comparison(g), g.Holds, g.Doc)
 	}
-	writeStacks(&b, fingerprintFirst(f.Stacks), f.Unit)
+	writeStacks(&b, f.Stacks, f.Unit)
 	return b.String()
 }
 

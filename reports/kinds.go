@@ -35,7 +35,7 @@ func Formats() []Format {
 		{"html", "One self-contained page with charts, stacks and every number.", leak.HTMLFile, draw(html)},
 		{"svg", "The differential flame graph of the variant that leaks, to paste into an issue.", "flame.svg", draw(svg)},
 		{"junit", "Test cases for a CI system: one a check and variant.", leak.JUnitFile, draw(junit)},
-		{"markdown", "A short summary for a CI job page or an issue.", "summary.md", draw(markdown)},
+		{"markdown", "A short summary for a CI job page or an issue.", leak.SummaryFile, draw(markdown)},
 	}
 }
 

@@ -43,7 +43,10 @@ func markdownGrowth(b *bytes.Buffer, v view) {
 	columns := v.growthColumns(markdownColumns)
 	b.WriteString("\n| variant | expected | outcome | result |")
 	for _, c := range columns {
-		fmt.Fprintf(b, " %s per operation |", escape(c.Title()))
+		if fmt.Fprintf(b, " %s", escape(c.Title())); !c.InAll() {
+			b.WriteString(" per operation")
+		}
+		b.WriteString(" |")
 	}
 	fmt.Fprintf(b, "\n| --- | --- | --- | --- |%s\n", strings.Repeat(" ---: |", len(columns)))
 	for i, x := range v.Variants {
@@ -62,19 +65,29 @@ func markdownVariant(b *bytes.Buffer, x variant, sources leak.Sources, shown map
 		return
 	}
 	fmt.Fprintf(b, "\n**%s**: %s. %s\n", escape(x.Name), x.Verdict.Result, escape(x.Verdict.Reason))
+	for i, l := range x.Replicas() {
+		if i == 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(b, "- %s\n", escape(l.String()))
+	}
 	if r := x.Record.Subject.Rewrite; r != nil {
 		fmt.Fprintf(b, "\nRe-enacted: %s\n", escape(reenacted(r)))
+	}
+	for _, line := range x.Unexplained() {
+		fmt.Fprintf(b, "\nHeap: %s\n", escape(line))
 	}
 	if f := x.Record.Failure; f != nil {
 		fmt.Fprintf(b, "\n%s\n", fence(failureText(f)))
 	}
-	stacks, unit := x.Goroutines(), stackUnit(false)
-	if len(stacks) == 0 {
-		stacks, unit = x.Heap(), stackUnit(true)
+	g, heap, found := x.lead()
+	for i, stacks := range [][]leak.StackGrowth{x.Goroutines(), x.Heap()} {
+		if !found && len(stacks) > 0 {
+			g, heap, found = stacks[0], i == 1, true
+		}
 	}
-	if len(stacks) > 0 {
-		g := stacks[0]
-		fmt.Fprintf(b, "\n%s\n", fence(markdownStack(g, unit)))
+	if found {
+		fmt.Fprintf(b, "\n%s\n", fence(markdownStack(g, stackUnit(heap), x.Verdict.Lead().InAll())))
 		if !shown[g.ID] {
 			markdownSource(b, g.Stack, x.binary(g.Probe), sources)
 		}
@@ -82,8 +95,12 @@ func markdownVariant(b *bytes.Buffer, x variant, sources leak.Sources, shown map
 	}
 }
 
-func markdownStack(g leak.StackGrowth, unit string) string {
-	lines := []string{perOperation(g.PerOperation, unit) + ": " + stackTitle(g)}
+func markdownStack(g leak.StackGrowth, unit string, inAll bool) string {
+	grew := perOperation(g.PerOperation, unit)
+	if inAll {
+		grew = leak.FormatDelta(float64(g.To-g.From), unit) + " in all"
+	}
+	lines := []string{grew + ": " + stackTitle(g)}
 	frames, more := head(g.Stack.Frames, 12)
 	for _, f := range frames {
 		lines = append(lines, "  "+f.Short()+"  "+f.Position())
@@ -107,7 +124,7 @@ func markdownSource(b *bytes.Buffer, s leak.Stack, info leak.SubjectInfo, source
 		fmt.Fprintf(b, "\n[%s](%s)\n", escape(f.Position()), at)
 	}
 	for _, x := range excerpts(s, info, sources) {
-		if x.Position != f.Position() {
+		if x.Position != info.Position(f) {
 			continue
 		}
 		var lines []string

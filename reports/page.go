@@ -1,17 +1,63 @@
 package reports
 
 import (
+	"bytes"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
 	"html/template"
+	"io"
+	"regexp"
+	"strings"
 )
 
 //go:embed report.css
-var styleSheet string
+var styleSource string
 
 //go:embed report.js
-var script string
+var scriptSource string
+
+// styleSheet and script are what a page carries: people mail pages, and comments and indents are a tenth.
+var styleSheet, script = squeezeStyle(styleSource), squeezeScript(scriptSource)
+
+var (
+	styleComment  = regexp.MustCompile(`(?s)/\*.*?\*/`)
+	scriptComment = regexp.MustCompile(`(?m)^\s*//.*$`)
+	// styleSpace is around what separates anyway; a colon in a selector has none after it.
+	styleSpace = regexp.MustCompile(`\s*([{};,])\s*|(:) `)
+	indent     = regexp.MustCompile(`\s*\n\s*`)
+	// directive is a line of a template that is nothing but control, and writes nothing but its line's end.
+	directive = regexp.MustCompile(`(?m)^(\{\{(?:if|else|end|range|with)\b[^{}]*\}\})\n`)
+)
+
+func squeezeStyle(s string) string {
+	return strings.TrimSpace(styleSpace.ReplaceAllString(styleComment.ReplaceAllString(s, ""), "$1$2"))
+}
+
+// squeezeScript leaves lines as they are, but for their indents: no string of the script goes over two.
+func squeezeScript(s string) string {
+	return strings.TrimSpace(indent.ReplaceAllString(scriptComment.ReplaceAllString(s, ""), "\n"))
+}
+
+// squeezePage takes the indents from a template. White space between words stays, as the end of a line; text
+// that is shown as it stands comes from data and never from the template.
+func squeezePage(s string) string {
+	return directive.ReplaceAllString(indent.ReplaceAllString(s, "\n"), "$1")
+}
+
+// plainPlus writes the plus signs of a page as such. html/template writes them as entities, since a page whose
+// encoding is not told could be taken for UTF-7; these pages tell theirs first of all.
+func plainPlus(b []byte) []byte { return bytes.ReplaceAll(b, []byte("&#43;"), []byte("+")) }
+
+// writePage writes a page whole or not at all.
+func writePage(w io.Writer, t *template.Template, data any) error {
+	var b bytes.Buffer
+	if err := t.Execute(&b, data); err != nil {
+		return err
+	}
+	_, err := w.Write(printable(plainPlus(b.Bytes())))
+	return err
+}
 
 // policy forbids everything but this style sheet and this script, by their hashes: no request, no frame,
 // no other script, whatever a profile or a log might smuggle into the page.
@@ -22,9 +68,13 @@ func sourceHash(s string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
+// generator tells which form of the page this is; it changes when a page of the one before should be drawn anew.
+const generator = "leakrig, form 2 of the page"
+
 // assets are what every page holds besides its data.
 var assets = template.FuncMap{
-	"style":  func() template.CSS { return template.CSS(styleSheet) },
-	"script": func() template.JS { return template.JS(script) },
-	"policy": func() string { return policy },
+	"style":     func() template.CSS { return template.CSS(styleSheet) },
+	"script":    func() template.JS { return template.JS(script) },
+	"policy":    func() string { return policy },
+	"generator": func() string { return generator },
 }

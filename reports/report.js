@@ -49,10 +49,13 @@
   const within = (a, b) => a.x >= b.x - 0.002 && a.x + a.w <= b.x + b.w + 0.002;
   const flame = (svg) => {
     const box = svg.closest(".flame-box");
-    const frames = [...svg.children].map((e) => ({
-      e, x: percent(e, "x"), w: percent(e, "width"), y: percent(e, "y"),
-      text: e.querySelector("title").textContent,
-    }));
+    // A box is one frame, or several below each other with the same numbers: names come first in its text.
+    const frames = [...svg.children].map((e) => {
+      const text = e.querySelector("title").textContent;
+      const names = text.split("\n");
+      names.length = names.findIndex((line) => line.startsWith("total ") || line === "the fingerprint stands here");
+      return { e, text, names, x: percent(e, "x"), w: percent(e, "width"), y: percent(e, "y"), h: percent(e.querySelector("rect"), "height") + 1 };
+    });
     const whole = frames[0];
     let zoomed = whole;
     let current = whole;
@@ -73,16 +76,17 @@
     svg.classList.add("zoomable");
 
     function name(f, w) {
-      let t = f.e.querySelector("text");
       const wide = w / 100 * svg.clientWidth > 36;
-      if (!t && wide) {
-        t = document.createElementNS(svg.namespaceURI, "text");
-        t.setAttribute("x", "4");
-        t.setAttribute("y", "13");
-        t.textContent = f.text.split("\n")[0].replace(/^.*\/(?=[^\/]*$)/, "");
-        f.e.append(t);
+      if (wide && !f.e.querySelector("text")) {
+        f.names.forEach((line, i) => {
+          const t = document.createElementNS(svg.namespaceURI, "text");
+          t.setAttribute("x", "4");
+          t.setAttribute("y", 13 + 19 * i);
+          t.textContent = line.replace(/^.*\/(?=[^\/]*$)/, "");
+          f.e.append(t);
+        });
       }
-      if (t) t.setAttribute("visibility", wide ? "visible" : "hidden");
+      f.e.querySelectorAll("text").forEach((t) => t.setAttribute("visibility", wide ? "visible" : "hidden"));
     }
     function zoom(to) {
       zoomed = to;
@@ -110,14 +114,15 @@
     function find() {
       const q = search.value.trim().toLowerCase();
       let share = 0;
-      let n = 0;
+      let n = 0; // frames, not boxes
       const outermost = [];
       for (const f of frames) {
-        const hit = q !== "" && f.text.split("\n")[0].toLowerCase().includes(q);
+        const hits = q === "" ? 0 : f.names.filter((name) => name.toLowerCase().includes(q)).length;
+        const hit = hits > 0;
         f.e.classList.toggle("hit", hit);
         f.e.classList.toggle("out", q !== "" && !hit);
         if (!hit) continue;
-        n++;
+        n += hits;
         if (outermost.some((o) => within(f, o))) continue;
         outermost.push(f);
         share += f.w;
@@ -143,11 +148,12 @@
     });
     const shown = (f) => f.e.getAttribute("display") !== "none";
     const nearest = (list) => list.filter(shown).sort((a, b) => Math.abs(a.x - current.x) - Math.abs(b.x - current.x))[0];
+    const beside = (f) => f !== current && f.y <= current.y && f.y + f.h > current.y;
     const moves = {
-      ArrowUp: () => go(nearest(frames.filter((f) => f.y < current.y && within(current, f) && current.y - f.y < 20))),
-      ArrowDown: () => go(nearest(frames.filter((f) => f.y > current.y && within(f, current) && f.y - current.y < 20))),
-      ArrowLeft: () => go(nearest(frames.filter((f) => f.y === current.y && f.x < current.x))),
-      ArrowRight: () => go(nearest(frames.filter((f) => f.y === current.y && f.x > current.x))),
+      ArrowUp: () => go(nearest(frames.filter((f) => f.y + f.h === current.y && within(current, f)))),
+      ArrowDown: () => go(nearest(frames.filter((f) => f.y === current.y + current.h && within(f, current)))),
+      ArrowLeft: () => go(nearest(frames.filter((f) => beside(f) && f.x < current.x))),
+      ArrowRight: () => go(nearest(frames.filter((f) => beside(f) && f.x > current.x))),
       Enter: () => { go(current); zoom(current); },
       Escape: () => zoom(whole),
     };

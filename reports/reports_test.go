@@ -108,8 +108,10 @@ func TestJSON(t *testing.T) {
 func partial() map[string]Input {
 	list := map[string]Input{
 		"nothing": {},
-		"failed boot": {RunDir: "runs/x", Record: &leak.Record{Scenario: "x", Plan: leak.Plan{Variants: []string{"leaky", "fixed"}, Rounds: 7}, Failure: &leak.Failure{Message: "boot: no engine", Hint: "use --cluster embedded"}},
-			Verdict: &leak.Verdict{Result: leak.Unmeasured, Sentence: "Could not measure: boot: no engine."}},
+		"failed boot": {
+			RunDir: "runs/x", Record: &leak.Record{Scenario: "x", Plan: leak.Plan{Variants: []string{"leaky", "fixed"}, Rounds: 7}, Failure: &leak.Failure{Message: "boot: no engine", Hint: "use --cluster embedded"}},
+			Verdict: &leak.Verdict{Result: leak.Unmeasured, Sentence: "Could not measure: boot: no engine."},
+		},
 		"no snapshots": {Record: &leak.Record{Scenario: "x", Metrics: map[string]leak.Metric{"heap.alloc": {Unit: "bytes"}}, Variants: []leak.VariantRecord{{Name: "leaky"}}}, Verdict: &leak.Verdict{}},
 	}
 	edit := func(name string, f func(in *Input)) {
@@ -327,7 +329,7 @@ func checkJUnit(t *testing.T, out string) {
 
 // What the page is made of. Anything else came from the data.
 var (
-	allowedElements   = strings.Fields("html head meta title style body header p h1 h2 h3 h4 div dl dt dd nav ul ol li a main section article span b code pre details summary table caption thead tbody tr th td figure figcaption footer svg g path circle rect text tspan desc clipPath input label br h5 mark")
+	allowedElements   = strings.Fields("html head meta title style body header p h1 h2 h3 h4 div dl dt dd nav ul ol li a main section article span b code pre details summary table caption thead tbody tr th td figure figcaption footer svg g path circle rect text tspan desc clipPath input label br h5 mark symbol use")
 	allowedAttributes = strings.Fields("lang charset name content http-equiv class id href rel aria-label aria-labelledby aria-hidden role tabindex scope colspan open viewBox width height fill stroke stroke-width stroke-linecap stroke-linejoin stroke-dasharray focusable d x y dx dy r cx cy font-size font-family font-weight text-anchor transform clip-path color opacity title rx type for checked xmlns")
 )
 
@@ -368,6 +370,9 @@ func checkHTML(t *testing.T, out string) {
 			}
 			if a.Name.Local == "id" {
 				ids[a.Value] = true
+			}
+			if e.Name.Local == "use" && a.Name.Local == "href" && !strings.HasPrefix(a.Value, "#i-") {
+				t.Errorf("what is used is not on the page: %s", a.Value)
 			}
 			if a.Name.Local == "href" && !strings.HasPrefix(a.Value, "#") && !strings.HasPrefix(a.Value, "https://") && !strings.HasPrefix(a.Value, "./") {
 				t.Errorf("link to %s", a.Value)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/stats"
 )
 
 // series is one number over the operations, of all variants.
@@ -89,7 +90,7 @@ func (l *line) judge(f leak.Finding) {
 	if f.Outcome == leak.Inconclusive && f.Low == f.High || !finite(f.PerOperation) || !finite(f.Low) || !finite(f.High) {
 		return
 	}
-	l.Slope, l.Low, l.High, l.Fitted = f.PerOperation, f.Low, f.High, true
+	l.Slope, l.Low, l.High, l.Fitted = f.PerOperation, f.Low, f.High, len(rounds(l.Points)) >= minFitted
 }
 
 // findingSeries is what a check counted by itself: the goroutines on a stack, say, which no metric has.
@@ -105,8 +106,10 @@ func (v view) findingSeries(row checkRow) series {
 			continue
 		}
 		l := line{Variant: cell.Variant, Outcome: v.Variants[i].Verdict.Outcome, Points: points, Bounds: []limit{{f.Bound, f.BoundPerOperation}}}
-		l.Slope, l.Fitted = theilSen(points)
-		l.judge(*f)
+		if !f.InAll() {
+			l.Slope, l.Fitted = theilSen(points)
+			l.judge(*f)
+		}
 		s.Lines = append(s.Lines, l)
 	}
 	return s
@@ -149,18 +152,26 @@ func rounds(points []leak.Point) []leak.Point {
 	return slices.DeleteFunc(slices.Clone(points), func(p leak.Point) bool { return p.Idle })
 }
 
-// theilSen is the median of the slopes between all pairs of rounds.
-func theilSen(points []leak.Point) (slope float64, ok bool) {
-	points = rounds(points)
-	var slopes []float64
-	for i, a := range points {
-		for _, b := range points[i+1:] {
-			if dx := b.Operations - a.Operations; dx != 0 {
-				slopes = append(slopes, (b.Value-a.Value)/float64(dx))
-			}
-		}
+// operations is where the line ends.
+func (l line) operations() float64 {
+	most := 0
+	for _, p := range l.Points {
+		most = max(most, p.Operations)
 	}
-	return median(slopes), len(slopes) > 0
+	return float64(most)
+}
+
+// minFitted is how many points a line is laid through at least: through fewer, any will do.
+const minFitted = 4
+
+// theilSen is the slope through the rounds, false where there are too few of them.
+func theilSen(points []leak.Point) (slope float64, ok bool) {
+	var x, y []float64
+	for _, p := range rounds(points) {
+		x, y = append(x, float64(p.Operations)), append(y, p.Value)
+	}
+	line, ok := stats.TheilSen(x, y)
+	return line.Slope, ok && len(x) >= minFitted
 }
 
 // Intercept puts the fitted line through the middle of the points.
@@ -169,17 +180,5 @@ func (l line) Intercept() float64 {
 	for _, p := range rounds(l.Points) {
 		residuals = append(residuals, p.Value-l.Slope*float64(p.Operations))
 	}
-	return median(residuals)
-}
-
-func median(list []float64) float64 {
-	if len(list) == 0 {
-		return 0
-	}
-	slices.Sort(list)
-	mid := len(list) / 2
-	if len(list)%2 == 1 {
-		return list[mid]
-	}
-	return (list[mid-1] + list[mid]) / 2
+	return stats.Median(residuals)
 }

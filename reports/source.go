@@ -21,7 +21,7 @@ type SourceFrame struct {
 func SourceFrames(in Input) []SourceFrame {
 	var list []SourceFrame
 	for _, x := range newView(in).Variants {
-		for _, l := range newVariantStacks(x, nil).Lists {
+		for _, l := range newVariantStacks(x, nil, 1).Lists {
 			for _, s := range l.Stacks {
 				for _, f := range sourceFrames(s.Stack) {
 					list = append(list, SourceFrame{x.binary(s.Probe), f})
@@ -42,8 +42,10 @@ func sourceFrames(s leak.Stack) []leak.Frame {
 
 // excerpt is a piece of source as the page shows it.
 type excerpt struct {
-	What, Position, URL string
-	Lines               []sourceLine
+	What, Position string
+	// Creator is set for the line that made the goroutine.
+	Creator bool
+	Lines   []sourceLine
 }
 
 type sourceLine struct {
@@ -61,10 +63,10 @@ func excerpts(s leak.Stack, info leak.SubjectInfo, sources leak.Sources) []excer
 		if !ok {
 			continue
 		}
-		x := excerpt{What: "stands in", Position: f.Position(), URL: upstream(info, f)}
+		x := excerpt{What: "stands in", Position: info.Position(f)}
 		switch {
 		case s.Creator != nil && i > 0:
-			x.What = "created in"
+			x.What, x.Creator = "created in", true
 		case s.State == "":
 			x.What = "allocates in"
 		}
@@ -87,19 +89,15 @@ type culprit struct {
 
 // Culprit is where the leak of the variant stands, nil where none was found.
 func (v view) Culprit(x variant) *culprit {
-	probe := x.leadProbe()
-	if probe == "" {
-		return nil
-	}
-	g, ok := x.top(probe)
+	g, _, ok := x.lead()
 	if !ok {
 		return nil
 	}
-	info, f := x.Record.Subject, outsideStandard(g.Stack)
+	info, f := x.binary(g.Probe), outsideStandard(g.Stack)
 	c := culprit{Frame: linkedFrame{f, upstream(info, f)}}
 	for _, e := range excerpts(g.Stack, info, v.Sources) {
 		for _, l := range e.Lines {
-			if l.Here && e.Position == f.Position() {
+			if l.Here && e.Position == info.Position(f) {
 				c.Line = strings.TrimSpace(l.Text)
 			}
 		}

@@ -48,7 +48,12 @@ func svg(b *bytes.Buffer, v view) error {
 		f.Subtitle = strings.TrimPrefix(f.Subtitle+" · no stack changed, or none was taken", " · ")
 	}
 	f.Height += foot
-	return pageTemplate.ExecuteTemplate(b, "flame-file", f)
+	var picture bytes.Buffer
+	if err := pageTemplate.ExecuteTemplate(&picture, "flame-file", f); err != nil {
+		return err
+	}
+	b.Write(plainPlus(picture.Bytes()))
+	return nil
 }
 
 func lead(m flameMetric) int {

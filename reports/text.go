@@ -116,6 +116,9 @@ func (p printer) reason(x variant) {
 		result = x.Verdict.Outcome.String() + ", " + result
 	}
 	p.para(marks[x.Verdict.Result]+" ", fmt.Sprintf("%s: %s. %s", x.Name, result, x.Verdict.Reason))
+	for _, l := range x.Replicas() {
+		p.line("  %s", l.String())
+	}
 	if r := x.Record.Subject.Rewrite; r != nil {
 		p.para("  ", "re-enacted: "+reenacted(r))
 	}
@@ -126,6 +129,10 @@ func (p printer) variant(x variant) {
 	p.failure(x.Record.Failure, false)
 	p.stacks("goroutine stacks that grew", x.Goroutines(), stackUnit(false))
 	p.stacks("allocation sites that grew", x.Heap(), stackUnit(true))
+	for _, line := range x.Unexplained() {
+		p.line("")
+		p.para("  ", "heap: "+line)
+	}
 	for _, f := range x.Verdict.Findings {
 		if f.Outcome == leak.Inconclusive || x.Against(f) {
 			p.finding(f)

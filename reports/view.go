@@ -33,6 +33,7 @@ func newView(in Input) view {
 	if in.Verdict == nil {
 		in.Verdict = &leak.Verdict{Result: leak.Unmeasured, Sentence: "The run was not judged.", Interrupted: in.Record.Interrupted}
 	}
+	in.Record = in.Record.Shown(in.Verdict) // of several replicas the worst
 	v := view{Input: in}
 	for _, name := range variantNames(in) {
 		v.Variants = append(v.Variants, newVariant(in, name))
@@ -145,22 +146,47 @@ func (v view) Warnings() []string {
 }
 
 // Goroutines are the goroutine stacks that grew, fingerprint first.
-func (x variant) Goroutines() []leak.StackGrowth { return fingerprintFirst(x.Verdict.Growing) }
+func (x variant) Goroutines() []leak.StackGrowth { return x.leadFirst(x.Verdict.Growing) }
 
 // Heap are the allocation sites that grew, fingerprint first.
-func (x variant) Heap() []leak.StackGrowth { return fingerprintFirst(x.Verdict.HeapGrowing) }
+func (x variant) Heap() []leak.StackGrowth { return x.leadFirst(x.Verdict.HeapGrowing) }
 
-func fingerprintFirst(stacks []leak.StackGrowth) []leak.StackGrowth {
-	out := slices.Clone(stacks)
-	slices.SortStableFunc(out, func(a, b leak.StackGrowth) int {
-		switch {
-		case a.Fingerprint == b.Fingerprint:
-			return 0
-		case a.Fingerprint:
-			return -1
+// lead is the stack that the verdict's sentence names, of a finding on a metric what grew most in its probe, and
+// whether it is one of the heap; false where there is none.
+func (x variant) lead() (g leak.StackGrowth, heap, ok bool) {
+	f, heap := x.Verdict.Lead(), leak.ProbeKind(x.leadProbe()) == "heap"
+	switch {
+	case f == nil:
+		return g, heap, false
+	case len(f.Stacks) == 0:
+		g, ok = x.top(x.leadProbe())
+		return g, heap, ok
+	}
+	for _, g := range slices.Concat(x.Verdict.Growing, x.Verdict.HeapGrowing) {
+		if g.ID == f.Stacks[0].ID && g.Probe == f.Stacks[0].Probe {
+			return g, heap, true
 		}
-		return 1
-	})
+	}
+	return f.Stacks[0], heap, true
+}
+
+// leadFirst puts the stack that the sentence names before the other fingerprints, and those before the rest.
+func (x variant) leadFirst(stacks []leak.StackGrowth) []leak.StackGrowth {
+	var id, probe string
+	if f := x.Verdict.Lead(); f != nil && len(f.Stacks) > 0 {
+		id, probe = f.Stacks[0].ID, f.Stacks[0].Probe
+	}
+	rank := func(g leak.StackGrowth) int {
+		switch {
+		case g.ID == id && g.Probe == probe:
+			return 0
+		case g.Fingerprint:
+			return 1
+		}
+		return 2
+	}
+	out := slices.Clone(stacks)
+	slices.SortStableFunc(out, func(a, b leak.StackGrowth) int { return rank(a) - rank(b) })
 	return out
 }
 
@@ -199,7 +225,7 @@ func (x variant) version(path string) string {
 				continue
 			}
 			version := m.Version
-			if m.Replace != "" {
+			if m.Replace != "" && m.Replace != m.Path+" "+m.Version {
 				version += " ⇒ " + m.Replace
 			}
 			versions = append(versions, version)
@@ -212,10 +238,19 @@ func (x variant) version(path string) string {
 	return strings.Join(named, ", ")
 }
 
+// component is the one that the stack is of, "" for the program's own.
+func component(g leak.StackGrowth) string {
+	name, _, ok := strings.Cut(g.Probe, "/")
+	if !ok {
+		return ""
+	}
+	return name
+}
+
 // stackTitle names a stack in one line, with the component that it is of.
 func stackTitle(g leak.StackGrowth) string {
-	if component, _, ok := strings.Cut(g.Probe, "/"); ok {
-		return component + ": " + g.Stack.String()
+	if c := component(g); c != "" {
+		return c + ": " + g.Stack.String()
 	}
 	return g.Stack.String()
 }

@@ -17,19 +17,24 @@ func (m *measurement) control(ctx context.Context, took time.Duration) error {
 		return nil
 	}
 	for i := range rounds + 1 {
-		m.Progress.Status("%s: control %d/%d, without load", m.name, i, rounds)
+		m.watch("control %d/%d, without load", i, rounds)
 		if i > 0 {
 			if err := sleep(ctx, took); err != nil {
 				return err
 			}
 		}
-		snapshot, err := m.snapshot(ctx, i, path.Join(m.name, fmt.Sprintf("control-%d", i)))
+		err := m.together(func(_ int, one *measurement) error {
+			snapshot, err := one.snapshot(ctx, i, path.Join(one.dir, fmt.Sprintf("control-%d", i)))
+			if err == nil {
+				one.record.Control = append(one.record.Control, snapshot)
+			}
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		m.record.Control = append(m.record.Control, snapshot)
 	}
-	m.Progress.Log("%s: %d control rounds without load", m.name, rounds)
+	m.Progress.Log("%s: %d control rounds without load", m.variant.Name, rounds)
 	return nil
 }
 

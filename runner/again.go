@@ -50,7 +50,7 @@ func (m *measurement) blocked(first []leak.Group, again leak.Poll) []leak.Group 
 	for _, g := range first {
 		n := min(g.Count, later[g.Stack].Count)
 		if len(g.IDs) > 0 && len(later[g.Stack].IDs) > 0 { // the very same goroutines
-			n = min(n, int64(len(g.IDs)-len(g.IDs.Without(later[g.Stack].IDs))))
+			n = min(n, int64(g.IDs.Len()-g.IDs.Without(later[g.Stack].IDs).Len()))
 		}
 		if n > 0 && waits(again.Stacks[g.Stack].State) {
 			both = append(both, leak.Group{Stack: g.Stack, Count: n})

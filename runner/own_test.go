@@ -54,6 +54,21 @@ func TestOwnClusters(t *testing.T) {
 	})
 }
 
+// A cluster that other runs share outlives each of them; the subjects do not.
+func TestSharedCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.Shared = true
+		record, err := l.run(t, t.Context())
+		if err != nil || record.Failure != nil || record.Cluster == nil {
+			t.Fatalf("%v, %+v", err, record)
+		}
+		if slices.Contains(l.events, "close") || !slices.Contains(l.events, "boot") {
+			t.Errorf("%v", l.events)
+		}
+	})
+}
+
 // Rounds end when more would tell nothing new, and the reason is in the record.
 func TestEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -38,10 +38,14 @@ type Config struct {
 	// unless OwnClusters is set.
 	Boot        func(ctx context.Context, v leak.Variant) (leak.Cluster, error)
 	OwnClusters bool
-	Launcher    leak.Launcher
+	// Shared is set where the cluster that Boot returns outlives the run: it is not closed.
+	Shared   bool
+	Launcher leak.Launcher
 	// Metrics are those of the scenario's probes, by probe, the default first.
 	Metrics  map[string][]leak.Metric
 	Progress leak.Progress
+	// Secrets are kept out of the record.
+	Secrets leak.Secrets
 	// Version is the rig's own, Args its command line.
 	Version string
 	Args    []string
@@ -51,11 +55,23 @@ type Config struct {
 	LookAgain bool
 	// Enough is asked after every round whether more are needed, and says why they are not; nil asks nobody.
 	Enough func(v leak.Variant, record leak.VariantRecord) string
+	// Resume is the record of a soak that was cut short, to go on with; nil starts from the beginning.
+	Resume *leak.Record
+	// Identity tells the program's processes from others, so that a soak can be resumed; nil where the program is
+	// the rig's own and ends with it.
+	Identity Identity
+}
+
+// Identity knows a process again. Mark reads what it can be known by. Same says how it is known to be the same
+// one; its error is a *leak.AnotherProcessError where it is not, or cannot be known to be.
+type Identity interface {
+	Mark(ctx context.Context, t leak.Target) (leak.ProcessMark, error)
+	Same(ctx context.Context, t leak.Target, before leak.ProcessMark) (how string, err error)
 }
 
 // Run performs the run and returns its record, which is also in run.json. What could not be measured
 // is in the record, as a failure of the variant or of the run; an error means that the record itself
-// could not be written.
+// could not be written, or is an AnotherProcessError.
 func Run(ctx context.Context, c Config) (*leak.Record, error) {
 	r := &run{Config: c, record: &leak.Record{
 		Schema: leak.RecordSchema, Scenario: c.Scenario.Metadata.Name, Leakrig: c.Version, Args: c.Args,
@@ -63,13 +79,23 @@ func Run(ctx context.Context, c Config) (*leak.Record, error) {
 		Parameters: c.Scenario.Spec.Parameters,
 		Plan:       leak.Plan{Warmup: c.Scenario.Spec.Warmup.Rounds, Rounds: c.Scenario.Spec.MostRounds(), Looks: c.Scenario.Spec.Looks()},
 	}}
+	if n := c.Scenario.Spec.Subject.Copies(); n > 1 {
+		r.record.Plan.Replicas = n
+	}
+	r.record.Plan.Soak = c.Scenario.Spec.Soak
 	for _, v := range c.Variants {
 		r.record.Plan.Variants = append(r.record.Plan.Variants, v.Name)
 	}
-	if err := r.save(); err != nil {
+	if c.Resume != nil {
+		r.reopen()
+	} else if err := r.save(); err != nil {
 		return r.record, err
 	}
 	failure := r.all(ctx)
+	var another *leak.AnotherProcessError
+	if errors.As(failure, &another) {
+		return nil, another
+	}
 	r.record.Interrupted = ctx.Err() != nil
 	if failure != nil && !r.record.Interrupted {
 		r.record.Failure = asFailure(failure)
@@ -82,9 +108,11 @@ type run struct {
 	Config
 	record  *leak.Record
 	cluster leak.Cluster
+	left    int           // variants still to come
+	round   time.Duration // what a round of the last variant took
 }
 
-func (r *run) save() error { return r.Dir.WriteRecord(r.record) }
+func (r *run) save() error { return r.Dir.WriteRecord(r.record, r.Secrets...) }
 
 // all is the run. A variant's failure is in its record, and the next variant goes on; what is returned
 // ended the run.
@@ -101,14 +129,16 @@ func (r *run) all(ctx context.Context) (err error) {
 	}
 	for i, v := range r.Variants {
 		record := &r.record.Variants[i]
-		if record.Failure != nil {
+		if record.Failure != nil || record.Done() {
 			continue
 		}
+		r.left = r.runnableAfter(i)
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		if err := r.onCluster(ctx, v, record); err != nil {
-			if ctx.Err() != nil {
+			var another *leak.AnotherProcessError
+			if ctx.Err() != nil || errors.As(err, &another) {
 				return err
 			}
 			record.Failure = asFailure(err)
@@ -160,7 +190,10 @@ func (r *run) onCluster(ctx context.Context, v leak.Variant, record *leak.Varian
 // build builds every variant before anything is booted, so that a program that does not compile is
 // told at once.
 func (r *run) build(ctx context.Context) {
-	for _, v := range r.Variants {
+	for i, v := range r.Variants {
+		if i < len(r.record.Variants) {
+			continue // of a soak that goes on
+		}
 		record := leak.VariantRecord{Name: v.Name, Snapshots: []leak.Snapshot{}, Stacks: map[string]leak.Stack{}}
 		start := time.Now()
 		r.Progress.Status("%s: building", v.Name)
@@ -183,6 +216,17 @@ func (r *run) runnable() bool {
 	return false
 }
 
+// runnableAfter counts the variants after the i-th that can be measured.
+func (r *run) runnableAfter(i int) int {
+	n := 0
+	for _, v := range r.record.Variants[i+1:] {
+		if v.Failure == nil {
+			n++
+		}
+	}
+	return n
+}
+
 func (r *run) failed() bool {
 	return slices.ContainsFunc(r.record.Variants, func(v leak.VariantRecord) bool { return v.Failure != nil })
 }
@@ -203,6 +247,9 @@ func (r *run) saveLogs(ctx context.Context) {
 func (r *run) down(ctx context.Context, wrong bool) error {
 	if wrong {
 		r.saveLogs(ctx)
+	}
+	if r.Shared {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), teardownTimeout)
 	defer cancel()

@@ -135,6 +135,27 @@ func checkVariant(t *testing.T, v *leak.VariantRecord) {
 	}
 }
 
+// The one goroutine of an idle program may be in another state at every look: there is no group then that was there
+// all the time, and the sample keeps what it saw.
+func TestNoGroupStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, looks := newLab(t), 0
+		l.polls = func(int64) leak.Poll {
+			looks++
+			return polled("dump", map[string]int64{[]string{"IO wait", "runnable"}[looks%2]: 1})
+		}
+		record, err := l.run(t, t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range record.Variants[0].Snapshots {
+			if g := s.Sample("goroutine").Groups["dump"]; len(g) == 0 {
+				t.Errorf("round %d: no stacks", s.Round)
+			}
+		}
+	})
+}
+
 // Operations are numbered through all actions of a round, and counted for the one that the scenario
 // names.
 func TestSeveralActions(t *testing.T) {
@@ -225,8 +246,10 @@ func TestFailures(t *testing.T) {
 		fixed   int    // snapshots of the next variant
 		failure string // of the run
 	}{
-		{"the program does not compile", func(l *lab) { l.once("build leaky", func() error { return broken }) },
-			"broken", 0, whole, ""},
+		{
+			"the program does not compile", func(l *lab) { l.once("build leaky", func() error { return broken }) },
+			"broken", 0, whole, "",
+		},
 		{"neither variant compiles", func(l *lab) {
 			l.at = func(e string) error {
 				if strings.HasPrefix(e, "build") {
@@ -235,14 +258,22 @@ func TestFailures(t *testing.T) {
 				return fmt.Errorf("%s, with nothing to run", e)
 			}
 		}, "broken", 0, 0, ""},
-		{"the cluster does not boot", func(l *lab) { l.once("boot", func() error { return broken }) },
-			"", 0, 0, "boot: broken"},
-		{"the subject does not start", func(l *lab) { l.once("start leaky /kubeconfig", func() error { return broken }) },
-			"start: broken", 0, whole, ""},
-		{"it dies in the warm-up", func(l *lab) { l.once("leaky load 1", func() error { l.subject.die(broken); return nil }) },
-			"before the baseline: broken", 0, whole, ""},
-		{"it dies in round 2, and the load sees nothing of it", func(l *lab) { l.once("leaky load 9", func() error { l.subject.die(broken); return nil }) },
-			"after round 1: broken", 2, whole, ""},
+		{
+			"the cluster does not boot", func(l *lab) { l.once("boot", func() error { return broken }) },
+			"", 0, 0, "boot: broken",
+		},
+		{
+			"the subject does not start", func(l *lab) { l.once("start leaky /kubeconfig", func() error { return broken }) },
+			"start: broken", 0, whole, "",
+		},
+		{
+			"it dies in the warm-up", func(l *lab) { l.once("leaky load 1", func() error { l.subject.die(broken); return nil }) },
+			"before the baseline: broken", 0, whole, "",
+		},
+		{
+			"it dies in round 2, and the load sees nothing of it", func(l *lab) { l.once("leaky load 9", func() error { l.subject.die(broken); return nil }) },
+			"after round 1: broken", 2, whole, "",
+		},
 		{"it dies in round 2, and the load fails", func(l *lab) {
 			l.once("leaky load 9", func() error { l.subject.die(broken); return errors.New("connection refused") })
 		}, "after round 1: broken", 2, whole, ""},
@@ -267,8 +298,10 @@ func TestFailures(t *testing.T) {
 				return nil
 			})
 		}, "after round 3: broken", whole, whole, ""},
-		{"the load cannot be run", func(l *lab) { l.once("leaky load 5", func() error { return broken }) },
-			"round 1: post: broken", 1, whole, ""},
+		{
+			"the load cannot be run", func(l *lab) { l.once("leaky load 5", func() error { return broken }) },
+			"round 1: post: broken", 1, whole, "",
+		},
 		{"a probe fails", func(l *lab) {
 			seen := 0
 			l.once("leaky goroutine", func() error {
@@ -295,10 +328,14 @@ func TestFailures(t *testing.T) {
 				return nil
 			}
 		}, "round 1: broken", 2, 0, "broken"},
-		{"the subject cannot be stopped", func(l *lab) { l.once("stop leaky", func() error { return broken }) },
-			"broken", whole, whole, ""},
-		{"the cluster cannot be stopped", func(l *lab) { l.once("close", func() error { return broken }) },
-			"", whole, whole, "stop the cluster: broken"},
+		{
+			"the subject cannot be stopped", func(l *lab) { l.once("stop leaky", func() error { return broken }) },
+			"broken", whole, whole, "",
+		},
+		{
+			"the cluster cannot be stopped", func(l *lab) { l.once("close", func() error { return broken }) },
+			"", whole, whole, "stop the cluster: broken",
+		},
 	} {
 		bubble(t, c.name, func(t *testing.T) {
 			l := newLab(t)

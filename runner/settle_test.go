@@ -40,23 +40,45 @@ func TestSettle(t *testing.T) {
 		total   int64            // of the last window
 		counts  map[string]int64 // of the last window
 	}{
-		{"nothing moves: two windows are enough", one(func(int64) int64 { return 7 }),
-			true, 10, "no group of goroutines shrank", 7, map[string]int64{"a": 7}},
-		{"no goroutines at all", func(int64) leak.Poll { return leak.Poll{Source: "dump"} },
-			true, 10, "no group", 0, nil},
-		{"what the load started ends, one a second", one(func(i int64) int64 { return max(20-i/5, 3) }),
+		{
+			"nothing moves: two windows are enough", one(func(int64) int64 { return 7 }),
+			true, 10, "no group of goroutines shrank", 7,
+			map[string]int64{"a": 7},
+		},
+		{
+			"no goroutines at all", func(int64) leak.Poll { return leak.Poll{Source: "dump"} },
+			true, 10, "no group", 0, nil,
+		},
+		{
+			"what the load started ends, one a second", one(func(i int64) int64 { return max(20-i/5, 3) }),
 			// The minimum falls until window 17; window 18 is the first that is no lower.
-			true, 19 * 5, "no group", 3, map[string]int64{"a": 3}},
-		{"a late end, in the second window", one(func(i int64) int64 { return map[bool]int64{true: 9, false: 4}[i < 7] }),
-			true, 15, "no group", 4, map[string]int64{"a": 4}},
-		{"without end: one goroutine fewer at every poll", one(func(i int64) int64 { return 1000 - i }),
-			false, 30 * 5, "after 30s 1 groups of goroutines were still shrinking, one from 856 to 851 in 1s: select at main.a", 851, map[string]int64{"a": 851}},
-		{"growth does not hold it up", one(func(i int64) int64 { return i }),
-			true, 10, "no group", 5, map[string]int64{"a": 5}},
-		{"a group that comes and goes: its minimum is nothing", one(func(i int64) int64 { return i % 2 * 50 }),
-			true, 10, "no group", 0, nil},
-		{"background work on top of what stays", one(func(i int64) int64 { return 5 + i%3 }),
-			true, 10, "no group", 5, map[string]int64{"a": 5}},
+			true, 19 * 5, "no group", 3,
+			map[string]int64{"a": 3},
+		},
+		{
+			"a late end, in the second window", one(func(i int64) int64 { return map[bool]int64{true: 9, false: 4}[i < 7] }),
+			true, 15, "no group", 4,
+			map[string]int64{"a": 4},
+		},
+		{
+			"without end: one goroutine fewer at every poll", one(func(i int64) int64 { return 1000 - i }),
+			false, 30 * 5, "after 30s 1 groups of goroutines were still shrinking, one from 856 to 851 in 1s: select at main.a", 851,
+			map[string]int64{"a": 851},
+		},
+		{
+			"growth does not hold it up", one(func(i int64) int64 { return i }),
+			true, 10, "no group", 5,
+			map[string]int64{"a": 5},
+		},
+		{
+			"a group that comes and goes: its minimum is nothing", one(func(i int64) int64 { return i % 2 * 50 }),
+			true, 10, "no group", 0, nil,
+		},
+		{
+			"background work on top of what stays", one(func(i int64) int64 { return 5 + i%3 }),
+			true, 10, "no group", 5,
+			map[string]int64{"a": 5},
+		},
 		{"goroutines that move from one group to another", func(i int64) leak.Poll {
 			return polled("dump", map[string]int64{"a": max(10-i, 0), "b": min(i, 10)})
 		}, true, 20, "no group", 10, map[string]int64{"b": 10}}, // the total alone would have settled at once

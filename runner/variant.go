@@ -12,24 +12,36 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// measurement is one variant being measured.
+// measurement is one variant being measured, or one of several replicas of it.
 type measurement struct {
 	*run
 	variant leak.Variant
-	name    string
-	record  *leak.VariantRecord
-	subject leak.Subject
+	// name is what progress calls it, dir its folder of the run directory.
+	name, dir string
+	record    *leak.VariantRecord
+	subject   leak.Subject
 	// next is the number of the next operation, from 1, alike for all variants.
 	next int
-	// counted is operations since the baseline, of the action that growth is counted per.
+	// counted is operations since the baseline, of the action that growth is counted per: of a replica, those
+	// that it got.
 	counted int
+	pace    pace
+	// replicas are all of them, this one first, which leads; nil where the subject is one alone. turns are the
+	// invocations that each got of an action, by its name.
+	replicas []*measurement
+	turns    map[string][]int
+	// clock is that of a soak, nil for any other run; files are the raw files that are kept, by what they tell.
+	clock *clock
+	files map[string]string
 }
 
 // variant measures one variant on a fresh subject.
 func (r *run) variant(ctx context.Context, v leak.Variant, record *leak.VariantRecord) (err error) {
 	log := path.Join(v.Name, "subject.log")
-	if err := r.Dir.WriteFile(log, nil); err != nil {
-		return &leak.DiskError{Err: err}
+	if r.record.Plan.Replicas == 0 { // replicas have a file each
+		if err := r.Dir.WriteFile(log, nil); err != nil {
+			return &leak.DiskError{Err: err}
+		}
 	}
 	subject, err := r.Launcher.Start(ctx, v, r.cluster, r.Dir.Path(log))
 	if err != nil {
@@ -40,7 +52,18 @@ func (r *run) variant(ctx context.Context, v leak.Variant, record *leak.VariantR
 		defer cancel()
 		err = errors.Join(err, subject.Stop(stop))
 	}()
-	record.Subject = subject.Info()
+	m := &measurement{run: r, variant: v, name: v.Name, dir: v.Name, record: record, subject: subject, next: 1}
+	again := r.Resume != nil && record.Soak != nil
+	if !again {
+		record.Warmup, record.Control, record.Replicas = nil, nil, nil // of a start that did not get to its baseline
+	}
+	m.split()
+	if again {
+		if err := m.resume(ctx); err != nil {
+			return err
+		}
+	}
+	record.Subject = m.subject.Info()
 	if c, ok := subject.(leak.Composed); ok {
 		record.Components = c.Components()
 	}
@@ -57,8 +80,10 @@ func (r *run) variant(ctx context.Context, v leak.Variant, record *leak.VariantR
 	}()
 	watched := r.cluster
 	go func() { cancel(r.watchCluster(ctx, watched)) }()
-	m := &measurement{run: r, variant: v, name: v.Name, record: record, subject: subject, next: 1}
-	return m.blame(ctx, m.rounds(ctx))
+	m.pace = pace{round: r.round, warmup: r.Scenario.Spec.Warmup.Rounds}
+	err = m.blame(ctx, subject, m.rounds(ctx))
+	r.round = m.pace.round
+	return err
 }
 
 // watchCluster returns when the cluster has not answered twice in a row, with the reason, or when ctx
@@ -87,16 +112,16 @@ func (r *run) watchCluster(ctx context.Context, c leak.Cluster) error {
 }
 
 // blame prefers the death of the subject to the error that followed from it, which may come first.
-func (m *measurement) blame(ctx context.Context, err error) error {
+func (m *measurement) blame(ctx context.Context, subject leak.Subject, err error) error {
 	if err == nil {
 		return nil
 	}
 	select {
-	case <-m.subject.Done():
+	case <-subject.Done():
 	case <-ctx.Done(): // by an interrupt, or by the death itself
 	case <-time.After(300 * time.Millisecond):
 	}
-	if death := m.subject.Err(); death != nil {
+	if death := subject.Err(); death != nil {
 		return fmt.Errorf("%s: %w", m.stage(), death)
 	}
 	return err
@@ -104,19 +129,47 @@ func (m *measurement) blame(ctx context.Context, err error) error {
 
 // stage names where the measurement stands.
 func (m *measurement) stage() string {
-	switch n := len(m.record.Snapshots); n {
-	case 0:
+	last := m.record.Final()
+	if last == nil {
 		return "before the baseline"
-	default:
-		return fmt.Sprintf("after round %d", n-1)
 	}
+	return fmt.Sprintf("after round %d", last.Round)
 }
 
 func (m *measurement) rounds(ctx context.Context) error {
-	spec, most, took := m.Scenario.Spec, m.Scenario.Spec.MostRounds(), time.Duration(0)
+	if m.record.Soak == nil {
+		if err := m.baseline(ctx); err != nil {
+			return err
+		}
+	}
+	if m.Scenario.Spec.Soak != nil {
+		return m.soak(ctx)
+	}
+	most := m.Scenario.Spec.MostRounds()
+	for i := 1; i <= most; i++ {
+		if err := m.one(ctx, i); err != nil {
+			return fmt.Errorf("round %d: %w", i, err)
+		}
+		if why := m.enough(i); why != "" {
+			m.stopped(i, why)
+			break
+		}
+	}
+	return m.idle(ctx)
+}
+
+// stopped notes why the rounds that are left were not needed.
+func (m *measurement) stopped(round int, why string) {
+	m.record.Stopped = why
+	m.Progress.Log("%s: stopped after round %d of %d: %s", m.variant.Name, round, m.Scenario.Spec.MostRounds(), why)
+}
+
+// baseline warms up, measures the control rounds, and takes the snapshot that growth counts from.
+func (m *measurement) baseline(ctx context.Context) error {
+	spec, took := m.Scenario.Spec, time.Duration(0)
 	for i := range spec.Warmup.Rounds {
 		start := time.Now()
-		m.Progress.Status("%s: warm-up %d/%d", m.name, i+1, spec.Warmup.Rounds)
+		m.watch("warm-up %d/%d", i+1, spec.Warmup.Rounds)
 		actions := spec.Warmup.Round
 		if len(actions) == 0 {
 			actions = spec.Round
@@ -125,42 +178,45 @@ func (m *measurement) rounds(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("warm-up: %w", err)
 		}
-		m.record.Warmup = append(m.record.Warmup, tallies...)
+		m.warm(tallies)
 		took = time.Since(start)
+		m.pace.warmed(took + 2*spec.Settle.Quiet.D())
 	}
 	if err := m.control(ctx, took); err != nil {
 		return fmt.Errorf("control: %w", err)
 	}
-	m.counted = 0
+	for _, one := range m.each() {
+		one.counted = 0
+	}
 	if err := m.keep(ctx, 0, nil); err != nil {
 		return fmt.Errorf("baseline: %w", err)
 	}
-	for i := 1; i <= most; i++ {
-		m.Progress.Status("%s: round %d/%d", m.name, i, most)
-		tallies, err := m.loadSized(ctx, i)
-		if err == nil {
-			err = m.keep(ctx, i, tallies)
-		}
-		if err != nil {
-			return fmt.Errorf("round %d: %w", i, err)
-		}
-		if err := m.healthy(ctx); err != nil {
-			return fmt.Errorf("round %d: %w", i, err)
-		}
-		if why := m.enough(i); why != "" {
-			m.record.Stopped = why
-			m.Progress.Log("%s: stopped after round %d of %d: %s", m.name, i, most, why)
-			break
-		}
+	return nil
+}
+
+// one measures one round.
+func (m *measurement) one(ctx context.Context, i int) error {
+	most := m.Scenario.Spec.MostRounds()
+	m.pace.begin()
+	m.watch("round %d/%d", i, most)
+	tallies, err := m.loadSized(ctx, i)
+	m.pace.loaded(tallies)
+	if err == nil {
+		m.watch("round %d/%d, settling", i, most)
+		err = m.keep(ctx, i, tallies)
 	}
-	return m.idle(ctx)
+	if err == nil {
+		err = m.healthy(ctx)
+	}
+	m.pace.end()
+	return err
 }
 
 // load runs the actions of one round.
 func (m *measurement) load(ctx context.Context, actions []leak.Block[leak.Action]) ([]leak.Tally, error) {
 	var tallies []leak.Tally
 	for _, block := range actions {
-		tally, err := block.Value.Run(ctx, m.subject.Target(), m.next)
+		tally, err := m.perform(ctx, block)
 		if err == nil {
 			err = context.Cause(ctx)
 		}
@@ -170,7 +226,9 @@ func (m *measurement) load(ctx context.Context, actions []leak.Block[leak.Action
 		tally.Action = block.Name
 		m.next += tally.Attempted
 		if block.Name == m.Scenario.Spec.Operation || len(m.Scenario.Spec.Round) == 1 {
-			m.counted += tally.Attempted
+			for i, one := range m.each() {
+				one.counted += tally.Share(i).Attempted
+			}
 		}
 		tallies = append(tallies, tally)
 	}
@@ -179,7 +237,23 @@ func (m *measurement) load(ctx context.Context, actions []leak.Block[leak.Action
 
 // keep settles, takes the snapshot of a round and puts it on disk.
 func (m *measurement) keep(ctx context.Context, round int, load []leak.Tally) error {
-	snapshot, err := m.snapshot(ctx, round, path.Join(m.name, fmt.Sprintf("round-%d", round)))
+	if err := m.together(func(i int, one *measurement) error { return one.keepOne(ctx, round, shares(load, i)) }); err != nil {
+		return err
+	}
+	gone := m.checkpoint(ctx, round)
+	if err := m.save(); err != nil {
+		return &leak.DiskError{Err: err}
+	}
+	m.remove(gone) // the record on disk no longer refers to them
+	for _, one := range m.each() {
+		m.Progress.Log("%s", one.line(one.record.Final()))
+	}
+	return nil
+}
+
+// keepOne settles and takes the snapshot of a round.
+func (m *measurement) keepOne(ctx context.Context, round int, load []leak.Tally) error {
+	snapshot, err := m.snapshot(ctx, round, path.Join(m.dir, fmt.Sprintf("round-%d", round)))
 	if err != nil {
 		return err
 	}
@@ -190,30 +264,32 @@ func (m *measurement) keep(ctx context.Context, round int, load []leak.Tally) er
 				return err
 			}
 			// What was read is kept; the check that needs the second dump is then undecided.
-			m.record.Warnings = append(m.record.Warnings, fmt.Sprintf("round %d: second dump: %v", round, err))
+			if m.Scenario.Spec.Soak == nil || len(m.record.Warnings) < maxWarnings {
+				m.record.Warnings = append(m.record.Warnings, fmt.Sprintf("round %d: second dump: %v", round, err))
+			}
 		}
 	}
 	m.record.Snapshots = append(m.record.Snapshots, snapshot)
-	if err := m.save(); err != nil {
-		return &leak.DiskError{Err: err}
-	}
-	m.Progress.Log("%s", m.line(&snapshot))
 	return nil
 }
 
 // idle measures once more after a long wait without load.
 func (m *measurement) idle(ctx context.Context) error {
 	wait := idleFactor * m.Scenario.Spec.Settle.Quiet.D()
-	m.Progress.Log("%s: idling %s, then measuring once more", m.name, wait)
+	m.Progress.Log("%s: idling %s, then measuring once more", m.variant.Name, wait)
+	m.pace.idles()
+	m.watch("idling")
 	if err := sleep(ctx, wait); err != nil {
 		return fmt.Errorf("idle: %w", err)
 	}
-	snapshot, err := m.snapshot(ctx, m.record.Final().Round, path.Join(m.name, "idle"))
-	if err != nil {
-		return fmt.Errorf("idle: %w", err)
-	}
-	m.record.Idle = &snapshot
-	return nil
+	return m.together(func(_ int, one *measurement) error {
+		snapshot, err := one.snapshot(ctx, one.record.Final().Round, path.Join(one.dir, "idle"))
+		if err != nil {
+			return fmt.Errorf("idle: %w", err)
+		}
+		one.record.Idle = &snapshot
+		return nil
+	})
 }
 
 // snapshot settles and takes all samples.
@@ -236,8 +312,11 @@ func (m *measurement) snapshot(ctx context.Context, round int, dir string) (leak
 		}
 		for _, f := range reading.Files {
 			name := path.Join(dir, probe.Component, f.Name)
-			if err := m.Dir.WriteFile(name, f.Data); err != nil {
-				return leak.Snapshot{}, &leak.DiskError{Err: err}
+			name, have := m.once(name, f)
+			if !have {
+				if err := m.Dir.WriteFile(name, f.Data); err != nil {
+					return leak.Snapshot{}, &leak.DiskError{Err: err}
+				}
 			}
 			reading.Sample.Files = append(reading.Sample.Files, name)
 		}
@@ -310,6 +389,9 @@ func (m *measurement) settle(ctx context.Context) (settlement, error) {
 // files stay as they were read.
 func (m *measurement) useMinima(sample *leak.Sample, s settled) {
 	sample.Values[m.Metrics[sample.Probe][0].Name] = float64(s.last.total)
+	if len(s.last.counts) == 0 {
+		return // each of the few goroutines of an idle program was in another state at some look: the sample stands
+	}
 	seen := map[string]leak.Group{}
 	for _, g := range sample.Groups[s.last.source] {
 		seen[g.Stack] = g
@@ -353,6 +435,9 @@ func (m *measurement) line(s *leak.Snapshot) string {
 		text = fmt.Sprintf("%s: round %d/%d", m.name, s.Round, m.Scenario.Spec.MostRounds())
 		for _, t := range s.Load {
 			text += fmt.Sprintf("  %s %d/%d ok in %.2fs", t.Action, t.Succeeded, t.Attempted, t.Seconds)
+			if len(t.Workers) > 0 {
+				text += fmt.Sprintf(" from %d workers", len(t.Workers))
+			}
 			if len(t.Errors) > 0 {
 				text += " (" + t.Errors[0].Message + ")"
 			}

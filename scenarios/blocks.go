@@ -15,6 +15,12 @@ import (
 // nameKey is the key inside every block that names it for findings and fingerprints.
 const nameKey = "name"
 
+// workersKey is the key inside every action that says how many workers share its operations.
+const workersKey = "workers"
+
+// workersDoc documents it.
+const workersDoc = "workers in the cluster that share the operations, each a pod of leakrig itself (default: none, the rig performs them)"
+
 // decodeBlocks decodes a list of actions, probes or checks (what says which). An entry whose kind
 // cannot be told keeps its place, with a nil Value.
 func decodeBlocks[T any](d *decoder, path string, n *yaml.Node, what string, kinds []leak.Kind[T], out *[]leak.Block[T]) {
@@ -76,20 +82,27 @@ func decodeBlock[T any](d *decoder, e entry, what string, kinds []leak.Kind[T], 
 	}
 	*out = leak.Block[T]{Kind: e.name, Value: config}
 	if e.value != nil {
-		d.config(e, v, &out.Name)
+		reserved := []field{{name: nameKey, value: reflect.ValueOf(&out.Name).Elem()}}
+		if what == "action" {
+			_, ok := any(config).(leak.Spreader)
+			reserved = append(reserved, field{name: workersKey, value: reflect.ValueOf(&out.Workers).Elem(), unlisted: !ok})
+		}
+		d.config(e, v, reserved, &out.Name)
 	}
 	if out.Name == "" {
 		out.Name = defaultName(e.name, config)
 	}
 }
 
-// config fills a kind's configuration, and name from the reserved key unless the kind has a field of
-// that name.
-func (d *decoder) config(e entry, v reflect.Value, name *string) {
+// config fills a kind's configuration, and from the reserved keys what belongs to every block, unless the kind
+// has a field of that name.
+func (d *decoder) config(e entry, v reflect.Value, reserved []field, name *string) {
 	fields := fieldsOf(v)
-	reserved := !slices.Contains(fieldNames(fields), nameKey)
-	if reserved {
-		fields = append(fields, field{name: nameKey, value: reflect.ValueOf(name).Elem()})
+	own := fieldNames(fields)
+	for _, r := range reserved {
+		if !slices.Contains(own, r.name) {
+			fields = append(fields, r)
+		}
 	}
 	n := resolve(e.value)
 	if isNull(n) {
@@ -97,7 +110,7 @@ func (d *decoder) config(e entry, v reflect.Value, name *string) {
 		return
 	}
 	d.mapping(e.path, n, v.Type(), fields)
-	if p := child(e.path, nameKey); reserved && d.has(p) && *name == "" {
+	if p := child(e.path, nameKey); !slices.Contains(own, nameKey) && d.has(p) && *name == "" {
 		d.add(p, "leave it out for the default name", "is empty")
 	}
 }

@@ -178,7 +178,7 @@ func (d *decoder) unknownKey(path string, e entry, given []entry, known []string
 		return slices.ContainsFunc(given, func(g entry) bool { return g.name == name })
 	})
 	hint := listing("keys", known)
-	if near := nearest(e.name, missing); near != "" {
+	if near := Nearest(e.name, missing); near != "" {
 		hint = "did you mean " + near + "?"
 		d.forgive(child(path, near)) // or it would be reported as missing
 	}

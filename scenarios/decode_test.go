@@ -74,8 +74,8 @@ func TestNearest(t *testing.T) {
 		{"nothing", "", ""},
 		{"too long to be a slip", strings.Repeat("heap", 1000), ""},
 	} {
-		if got := nearest(row.word, words); got != row.want {
-			t.Errorf("%s: nearest(%.20q) = %q, want %q", row.comment, row.word, got, row.want)
+		if got := Nearest(row.word, words); got != row.want {
+			t.Errorf("%s: Nearest(%.20q) = %q, want %q", row.comment, row.word, got, row.want)
 		}
 	}
 }

@@ -40,6 +40,25 @@ func (p *post) Validate() error {
 	return fmt.Errorf("post: %w", errors.Join(errors.Join(errs...)))
 }
 
+// shared is an action that workers can perform.
+type shared struct {
+	noRun
+	Times int `yaml:"times,omitempty" doc:"how often"`
+}
+
+func (s *shared) MostWorkers() int { return s.Times }
+func (*shared) Spread(context.Context, leak.Target, int, int, leak.Crew) (leak.Tally, error) {
+	return leak.Tally{}, nil
+}
+
+// clustered is an action that works through the API server.
+type clustered struct {
+	noRun
+	Count int `yaml:"count,omitempty" doc:"how many"`
+}
+
+func (*clustered) UsesPods() bool { return true }
+
 type limits struct {
 	Timeout leak.Duration `yaml:"timeout" doc:"time for all of it"`
 }
@@ -137,6 +156,8 @@ func fakeKinds() leak.Kinds {
 			{Name: "shapes", New: func() leak.Action {
 				return &shapes{Share: 0.5, Words: []string{"a", "b"}, Counts: map[string]int{"x": 1}, Bounds: []leak.Quantity{4096}}
 			}},
+			{Name: "clustered", New: func() leak.Action { return &clustered{} }},
+			{Name: "shared", New: func() leak.Action { return &shared{Times: 4} }},
 		},
 		Probes: []leak.Kind[leak.Probe]{
 			{Name: "goroutine", New: func() leak.Probe { return &goroutineProbe{DumpLimit: 100} }, Metrics: []leak.Metric{{Name: "total"}}},

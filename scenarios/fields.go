@@ -33,6 +33,15 @@ func Fields(config any) []Field {
 	return document("", v, nil)
 }
 
+// ActionFields are those of an action, with what every action that workers can perform takes beside them.
+func ActionFields(action leak.Action) []Field {
+	fields := Fields(action)
+	if _, ok := action.(leak.Spreader); ok {
+		fields = append(fields, Field{Name: workersKey, Type: "integer", Doc: workersDoc})
+	}
+	return fields
+}
+
 // document lists the fields of v and of what it contains. outer are the types that v stands in: a type
 // that contains itself is described once.
 func document(prefix string, v reflect.Value, outer []reflect.Type) []Field {
@@ -104,7 +113,11 @@ func defaultText(v reflect.Value) string {
 // field is one key of a mapping and the place that its value goes to.
 type field struct {
 	name, doc string
-	value     reflect.Value
+	// optional is set where a file may leave the key out although there is no default.
+	optional bool
+	value    reflect.Value
+	// unlisted is set where no hint names the key: the validator tells why it is wrong here.
+	unlisted bool
 }
 
 // fieldsOf lists the fields of a struct that a file may set: those with a yaml tag. Inline structs
@@ -114,21 +127,24 @@ func fieldsOf(v reflect.Value) []field {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		inline := slices.Contains(strings.Split(options, ","), "inline") && f.Type.Kind() == reflect.Struct
+		given := strings.Split(options, ",")
+		inline := slices.Contains(given, "inline") && f.Type.Kind() == reflect.Struct
 		switch {
 		case inline && (f.Anonymous || f.IsExported()):
 			out = append(out, fieldsOf(v.Field(i))...)
 		case f.IsExported() && name != "" && name != "-":
-			out = append(out, field{name, f.Tag.Get("doc"), v.Field(i)})
+			out = append(out, field{name: name, doc: f.Tag.Get("doc"), optional: slices.Contains(given, "omitempty"), value: v.Field(i)})
 		}
 	}
 	return out
 }
 
 func fieldNames(fields []field) []string {
-	names := make([]string, len(fields))
-	for i, f := range fields {
-		names[i] = f.name
+	names := []string{}
+	for _, f := range fields {
+		if !f.unlisted {
+			names = append(names, f.name)
+		}
 	}
 	return names
 }

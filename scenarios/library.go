@@ -78,7 +78,7 @@ func builtIn(name string) (Source, error) {
 }
 
 func unknownNameHint(name string) string {
-	if near := nearest(name, Names()); near != "" {
+	if near := Nearest(name, Names()); near != "" {
 		return fmt.Sprintf("did you mean %s? `leakrig list` shows all; a file is given with its path, ./%s.yaml", near, near)
 	}
 	return "`leakrig list` shows the names; a file is given with its path, such as ./mine.yaml"

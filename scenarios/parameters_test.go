@@ -58,23 +58,35 @@ func TestParameterProblems(t *testing.T) {
 		set               map[string]string
 		want              string
 	}{
-		{"a misspelt reference", "-nodes=$(nodes)", "-nodes=$(nodse)", nil,
-			`6:33: no parameter is named "nodse" | did you mean nodes?; $$(…) is no parameter`},
-		{"no longer used", "times: $(posts)", "times: 1", nil,
-			"5:34: spec.parameters.posts: is not used | write $(posts) where its value belongs, or remove it"},
-		{"not a name", "app: web", "App: web", nil,
+		{
+			"a misspelt reference", "-nodes=$(nodes)", "-nodes=$(nodse)", nil,
+			`6:33: no parameter is named "nodse" | did you mean nodes?; $$(…) is no parameter`,
+		},
+		{
+			"no longer used", "times: $(posts)", "times: 1", nil,
+			"5:34: spec.parameters.posts: is not used | write $(posts) where its value belongs, or remove it",
+		},
+		{
+			"not a name", "app: web", "App: web", nil,
 			`5:37: spec.parameters.App: "App" is not the name of a parameter | a small letter, then letters and digits, for example nodes` + "\n" +
-				`8:25: no parameter is named "app" | parameters: nodes, posts; $$(…) is no parameter`},
+				`8:25: no parameter is named "app" | parameters: nodes, posts; $$(…) is no parameter`,
+		},
 		{"no value", "app: web", "app: ~", nil, "5:42: spec.parameters.app: has no value | leave it out, or give it a value"},
 		{"a list", "{nodes: 20, posts: 5, app: web}", "[nodes]", nil, "expected a map of text"},
-		{"a value of the wrong type", "", "", map[string]string{"posts": "many"},
-			`8:60: spec.round[0].post.times: expected an integer, found the text "many" | for example times: 10`},
+		{
+			"a value of the wrong type", "", "",
+			map[string]string{"posts": "many"},
+			`8:60: spec.round[0].post.times: expected an integer, found the text "many" | for example times: 10`,
+		},
 		{"a value that is out of bounds", "", "", map[string]string{"posts": "0"}, "8:60: spec.round[0].post.times: 0 is not positive"},
 		{"an unknown one is set", "", "", map[string]string{"nodse": "1"}, `f.yaml has no parameter named "nodse"`},
 		{"a value without end", "", "", map[string]string{"app": strings.Repeat("x", 1001)}, "more than 1000 bytes"},
 		{"a default without end", "app: web", "app: " + strings.Repeat("x", 1001), nil, "5:42: spec.parameters.app: has more than 1000 bytes"},
-		{"references without end", "with $(nodes) nodes", strings.Repeat("$(app)", 10_000), map[string]string{"app": strings.Repeat("x", 1000)},
-			"more than 20000 values or 2 MiB"},
+		{
+			"references without end", "with $(nodes) nodes", strings.Repeat("$(app)", 10_000),
+			map[string]string{"app": strings.Repeat("x", 1000)},
+			"more than 20000 values or 2 MiB",
+		},
 	} {
 		_, err := loadWith(strings.Replace(sized, tt.old, tt.new, 1), tt.set)
 		if got := brief(err); !strings.Contains(got, tt.want) {

@@ -37,12 +37,12 @@ func TestProblems(t *testing.T) {
 		{
 			"a key that is near none",
 			"  rounds: 5", "  frequency: 5",
-			"24:3: spec.frequency: unknown key | keys: parameters, cluster, fixtures, subject, variants, warmup, rounds, maxRounds, sizes, control, round, operation, settle, probes, checks, allow",
+			"24:3: spec.frequency: unknown key | keys: parameters, cluster, fixtures, subject, variants, warmup, rounds, maxRounds, soak, sizes, control, round, operation, settle, probes, checks, allow",
 		},
 		{
 			"a misspelt key whose right one is there too",
 			"  rounds: 5", "  rounds: 5\n  roundss: 6",
-			"25:3: spec.roundss: unknown key | keys: parameters, cluster, fixtures, subject, variants, warmup, rounds, maxRounds, sizes, control, round, operation, settle, probes, checks, allow",
+			"25:3: spec.roundss: unknown key | keys: parameters, cluster, fixtures, subject, variants, warmup, rounds, maxRounds, soak, sizes, control, round, operation, settle, probes, checks, allow",
 		},
 		{
 			"a misspelt key in a kind's block",
@@ -67,12 +67,12 @@ func TestProblems(t *testing.T) {
 		{
 			"an odd key",
 			"  rounds: 5", "  rounds: 5\n  \"a.b\\n\": 6",
-			`25:3: spec["a.b\n"]: unknown key | keys: parameters, cluster, fixtures, subject, variants, warmup, rounds, maxRounds, sizes, control, round, operation, settle, probes, checks, allow`,
+			`25:3: spec["a.b\n"]: unknown key | keys: parameters, cluster, fixtures, subject, variants, warmup, rounds, maxRounds, soak, sizes, control, round, operation, settle, probes, checks, allow`,
 		},
 		{
 			"a number as a key",
 			"  rounds: 5", "  rounds: 5\n  12: 6",
-			"25:3: spec.12: unknown key | keys: parameters, cluster, fixtures, subject, variants, warmup, rounds, maxRounds, sizes, control, round, operation, settle, probes, checks, allow",
+			"25:3: spec.12: unknown key | keys: parameters, cluster, fixtures, subject, variants, warmup, rounds, maxRounds, soak, sizes, control, round, operation, settle, probes, checks, allow",
 		},
 		{
 			"a list as a key",
@@ -614,6 +614,47 @@ func TestProblems(t *testing.T) {
 			"quiet: 100ms, timeout: 5s", "quiet: 20s",
 			"29:3: spec.settle.timeout: 30s is not more than twice quiet (20s) | two quiet windows are compared, so both must fit in",
 		},
+		// Rounds by time.
+		{
+			"rounds by time and by number",
+			"  rounds: 5", "  rounds: 5\n  soak: {every: 10m, for: 72h}",
+			"24:11: spec.rounds: rounds come by time (soak) or by number | keep one of them",
+		},
+		{
+			"more rounds by time and by number",
+			"  rounds: 5", "  soak: {every: 10m, for: 72h}\n  maxRounds: 9",
+			"25:14: spec.maxRounds: rounds come by time (soak) or by number | keep one of them",
+		},
+		{
+			"a soak without an end",
+			"  rounds: 5", "  soak: {every: 10m}",
+			"24:3: spec.soak.for: is missing | as in soak: {every: 10m, for: 72h}",
+		},
+		{
+			"the two mixed up",
+			"  rounds: 5", "  soak: {every: 12h, for: 10m}",
+			"24:17: spec.soak.every: 12h0m0s is more than for (10m0s) | every is one round, for is all of them",
+		},
+		{
+			"rounds a day and more apart",
+			"  rounds: 5", "  soak: {every: 25h, for: 100h}",
+			"24:17: spec.soak.every: 25h0m0s is not between 0 and 24h0m0s | for example 10m",
+		},
+		{
+			"for ever",
+			"  rounds: 5", "  soak: {every: 10m, for: 9999h}",
+			"24:27: spec.soak.for: 9999h0m0s is not between 0 and 2160h0m0s | for example 72h",
+		},
+		{
+			"more rounds than settle",
+			"  rounds: 5", "  soak: {every: 200ms, for: 72h}",
+			"24:17: spec.soak.every: 200ms is not more than twice settle.quiet (100ms), so every round would be late | raise it, or lower settle.quiet: two quiet windows are compared after each round",
+		},
+		{
+			"too many rounds",
+			"  rounds: 5", "  soak: {every: 1s, for: 2000h}",
+			"24:17: spec.soak.every: makes 7200000 rounds in 2000h0m0s, 1000000 are allowed | let rounds be further apart",
+		},
 		// Probes and checks.
 		{
 			"no probes",
@@ -673,6 +714,8 @@ func TestNoProblems(t *testing.T) {
 		{"a name of one character", "name: full", "name: a"},
 		{"the fewest rounds", "rounds: 5", "rounds: 1"},
 		{"the most rounds", "rounds: 5", "rounds: 1000"},
+		{"rounds by time", "rounds: 5", "soak: {every: 10m, for: 72h}"},
+		{"the longest soak", "rounds: 5", "soak: {every: 24h, for: 2160h}"},
 		{"the most warm-up", "{rounds: 0}", "{rounds: 100}"},
 		{"the lowest port, any free one", "port: 8080", "port: 0"},
 		{"the highest port", "port: 8080", "port: 65535"},
@@ -686,5 +729,18 @@ func TestNoProblems(t *testing.T) {
 		if _, err := load(strings.Replace(full, row.old, row.new, 1)); err != nil {
 			t.Errorf("%s: %v", row.comment, err)
 		}
+	}
+}
+
+// Load that works through an API server is refused where there is none.
+func TestLoadNeedsACluster(t *testing.T) {
+	text := strings.Replace(full, "  round:\n", "  round:\n    - clustered: {}\n", 1)
+	if _, err := load(text); err != nil {
+		t.Fatal(err)
+	}
+	text = strings.Replace(text, "  cluster: {providers: [embedded], kubernetes: v1.33.0}\n", "", 1)
+	_, err := load(text)
+	if got := brief(err); !strings.Contains(got, "clustered works through an API server, and the scenario has no cluster | give spec.cluster") {
+		t.Error(got)
 	}
 }

@@ -4,7 +4,7 @@ import "strings"
 
 // choice is the hint for a word that is none of words; what names them all.
 func choice(word, what string, words []string) string {
-	if near := nearest(word, words); near != "" {
+	if near := Nearest(word, words); near != "" {
 		return "did you mean " + near + "?"
 	}
 	return listing(what, words)
@@ -17,8 +17,8 @@ func listing(what string, words []string) string {
 	return what + ": " + strings.Join(words, ", ")
 }
 
-// nearest is the one of words that word most likely is a misspelling of, "" where none is near.
-func nearest(word string, words []string) string {
+// Nearest is the one of words that word most likely is a misspelling of, "" where none is near.
+func Nearest(word string, words []string) string {
 	best, least := "", max(1, (len(word)+1)/3)+1
 	for _, w := range words {
 		if len(w) > maxQuoted || len(word) > maxQuoted {

@@ -57,6 +57,27 @@ func (v *validator) metadata() {
 	}
 }
 
+// The words that some keys are held to.
+func placements() []string   { return []string{leak.PlacementProcess, leak.PlacementPod} }
+func limitNames() []string   { return []string{"cpu", "memory"} }
+func nodeCommands() []string { return []string{"containerd", "kubelet", "runc"} }
+
+// choices are these words by the path of their key, as Schema tells them. [] is any entry of a list; below a
+// map, * is any value, and the map's own path has its keys.
+func choices(kinds leak.Kinds) map[string][]string {
+	return map[string][]string{
+		"apiVersion":                          {leak.APIVersion},
+		"kind":                                {leak.ScenarioKind},
+		"spec.cluster.providers[]":            kinds.Providers,
+		"spec.subject.placement":              kinds.Providers,
+		"spec.subject.placement.*":            placements(),
+		"spec.subject.limits":                 limitNames(),
+		"spec.subject.components[].component": leak.ComponentKinds(),
+		"spec.variants[].node[].command":      nodeCommands(),
+		"spec.variants[].expect":              {string(leak.ExpectClean), string(leak.ExpectLeaking)},
+	}
+}
+
 var (
 	namePattern       = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 	folderPattern     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
@@ -75,15 +96,25 @@ const (
 	maxFixtureNodes = 10_000
 )
 
-// name checks a name that becomes a folder of the run directory.
-func (v *validator) name(path, name string) {
+// nameHint says what a name looks like.
+const nameHint = "lower-case letters, digits and dashes, for example watch-then-delete"
+
+// CheckName tells whether name can be that of a scenario or a variant: it becomes a folder of the run directory.
+func CheckName(name string) error {
 	switch {
-	case !v.has(path):
-		v.add(path, "lower-case letters, digits and dashes", "is missing")
 	case len(name) > maxName:
-		v.add(path, "", "has %d characters, %d are allowed", len(name), maxName)
+		return fmt.Errorf("has %d characters, %d are allowed", len(name), maxName)
 	case !namePattern.MatchString(name):
-		v.add(path, "lower-case letters, digits and dashes, for example watch-then-delete", "%s is not a name", quote(name))
+		return leak.WithHint(fmt.Errorf("%s is not a name", quote(name)), nameHint)
+	}
+	return nil
+}
+
+func (v *validator) name(path, name string) {
+	if !v.has(path) {
+		v.add(path, "lower-case letters, digits and dashes", "is missing")
+	} else if err := CheckName(name); err != nil {
+		v.add(path, leak.Hint(err), "%s", err)
 	}
 }
 
@@ -154,9 +185,9 @@ func (v *validator) subject() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Limits)) {
-		at, limits := path+".limits."+name, []string{"cpu", "memory"}
-		if !slices.Contains(limits, name) {
-			v.add(at, choice(name, "limits", limits), "no limit is named %s", quote(name))
+		at := path + ".limits." + name
+		if !slices.Contains(limitNames(), name) {
+			v.add(at, choice(name, "limits", limitNames()), "no limit is named %s", quote(name))
 		} else if !quantityPattern.MatchString(s.Limits[name]) {
 			v.add(at, "as in cpu: 500m or memory: 1Gi", "%s is not a quantity", quote(s.Limits[name]))
 		}
@@ -165,15 +196,14 @@ func (v *validator) subject() {
 
 // placement checks where the subject runs on which provider.
 func (v *validator) placement(path string, s leak.SubjectSpec) {
-	placements := []string{leak.PlacementProcess, leak.PlacementPod}
 	for _, provider := range slices.Sorted(maps.Keys(s.Placement)) {
 		at, where := path+"."+provider, s.Placement[provider]
 		if !slices.Contains(v.kinds.Providers, provider) {
 			v.add(at, choice(provider, "providers", v.kinds.Providers), "no provider is named %s", quote(provider))
 		}
 		switch {
-		case !slices.Contains(placements, where):
-			v.add(at, choice(where, "placements", placements), "no placement is named %s", quote(where))
+		case !slices.Contains(placements(), where):
+			v.add(at, choice(where, "placements", placements()), "no placement is named %s", quote(where))
 		case where == leak.PlacementPod && s.Build == "":
 			v.add(at, "subject.build makes a static binary, which becomes an image", "only what is built from source can run as a pod")
 		}
@@ -182,14 +212,24 @@ func (v *validator) placement(path string, s leak.SubjectSpec) {
 
 // program checks that there is exactly one way to start the subject.
 func (v *validator) program(s leak.SubjectSpec) {
-	const build, command, address = "spec.subject.build", "spec.subject.command", "spec.subject.url"
+	const build, command, address, addresses = "spec.subject.build", "spec.subject.command", "spec.subject.url", "spec.subject.urls"
+	v.replicas(s)
 	switch {
 	case v.has(build) && v.has(command):
 		v.add(command, "keep one of them", "build and command exclude each other")
 	case v.has(address) && (v.has(build) || v.has(command)):
 		v.add(address, "keep one of them", "a program is either started or runs already")
+	case v.has(addresses) && (v.has(build) || v.has(command) || v.has(address)):
+		v.add(addresses, "keep one of them", "a program is either started or runs already, at url or at urls")
 	case v.has(address):
-		v.address(address, s)
+		v.address(address, s.URL, s.Access)
+	case v.has(addresses):
+		for i, u := range s.URLs {
+			v.address(item(addresses, i), u, s.Access)
+		}
+		duplicates(s.URLs, func(i int) {
+			v.add(item(addresses, i), "", "%s is listed twice", quote(s.URLs[i]))
+		})
 	case v.has(build):
 		relative := strings.HasPrefix(s.Build, "./") || strings.HasPrefix(s.Build, "../")
 		if !relative && !folderPattern.MatchString(s.Build) {
@@ -204,18 +244,39 @@ func (v *validator) program(s leak.SubjectSpec) {
 	}
 }
 
+// replicas checks how many of the program run at once.
+func (v *validator) replicas(s leak.SubjectSpec) {
+	const replicas, addresses = "spec.subject.replicas", "spec.subject.urls"
+	if v.has(replicas) && (s.Replicas < 1 || s.Replicas > leak.MaxReplicas) {
+		v.add(replicas, "", "%d is not between 1 and %d", s.Replicas, leak.MaxReplicas)
+	}
+	if v.has(replicas) && (v.has("spec.subject.url") || v.has(addresses)) {
+		v.add(replicas, "list the addresses of all of them as urls", "a program that runs already is not started")
+	}
+	if v.has(addresses) && (len(s.URLs) < 1 || len(s.URLs) > leak.MaxReplicas) {
+		v.add(addresses, "", "%d addresses are not between 1 and %d", len(s.URLs), leak.MaxReplicas)
+	}
+	if s.Copies() > 1 && len(s.Components) > 0 {
+		at := replicas
+		if v.has(addresses) {
+			at = addresses
+		}
+		v.add(at, "leave one of them out", "components are observed beside a program that is one alone")
+	}
+}
+
 // address checks where a program that runs already is read.
-func (v *validator) address(path string, s leak.SubjectSpec) {
-	u, err := url.Parse(s.URL)
+func (v *validator) address(path, address string, a leak.Access) {
+	u, err := url.Parse(address)
 	switch {
 	case err != nil || !slices.Contains([]string{"http", "https", "unix"}, u.Scheme):
-		v.add(path, "as in https://127.0.0.1:6060/admin or unix:///run/app.sock", "%s is not an address", quote(s.URL))
+		v.add(path, "as in https://127.0.0.1:6060/admin or unix:///run/app.sock", "%s is not an address", quote(address))
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		v.add(path, "spec.subject.access names the files that prove who asks", "an address has no user, query or fragment here")
 	case (u.Scheme == "unix") != (u.Host == ""):
-		v.add(path, "as in https://127.0.0.1:6060/admin or unix:///run/app.sock", "%s has no host, or a socket has one", quote(s.URL))
+		v.add(path, "as in https://127.0.0.1:6060/admin or unix:///run/app.sock", "%s has no host, or a socket has one", quote(address))
 	}
-	if a := s.Access; (a.Cert == "") != (a.Key == "") {
+	if (a.Cert == "") != (a.Key == "") && !v.isReported("spec.subject.access") {
 		v.add("spec.subject.access", "give cert and key", "a certificate without its key, or a key without its certificate")
 	}
 }
@@ -264,7 +325,6 @@ func (v *validator) components(list string) {
 
 // pins checks the versions of a variant's node commands.
 func (v *validator) pins(list string, pins []leak.NodePin) {
-	commands := []string{"containerd", "kubelet", "runc"}
 	if len(pins) > 0 && v.s.Spec.Cluster == nil {
 		v.add(list, "give spec.cluster: {providers: [kind]}", "there is no cluster whose nodes could have these commands")
 	}
@@ -272,8 +332,8 @@ func (v *validator) pins(list string, pins []leak.NodePin) {
 	for i, p := range pins {
 		path := item(list, i)
 		names[i] = p.Command
-		if !slices.Contains(commands, p.Command) {
-			v.add(path+".command", choice(p.Command, "commands", commands), "no command of the node is named %s", quote(p.Command))
+		if !slices.Contains(nodeCommands(), p.Command) {
+			v.add(path+".command", choice(p.Command, "commands", nodeCommands()), "no command of the node is named %s", quote(p.Command))
 		}
 		if !versionPattern.MatchString(p.Version) {
 			v.add(path+".version", "a full version, for example v1.7.35", "%s is not a version", quote(p.Version))
@@ -392,8 +452,41 @@ const (
 	maxWarmup = 100
 )
 
+// soak checks rounds that come by time.
+func (v *validator) soak() {
+	s := v.s.Spec.Soak
+	if s == nil {
+		return
+	}
+	const every, whole = "spec.soak.every", "spec.soak.for"
+	for _, other := range []string{"spec.rounds", "spec.maxRounds"} {
+		if v.has(other) {
+			v.add(other, "keep one of them", "rounds come by time (soak) or by number")
+		}
+	}
+	for _, path := range []string{every, whole} {
+		if !v.has(path) {
+			v.add(path, "as in soak: {every: 10m, for: 72h}", "is missing")
+		}
+	}
+	switch settles := 2 * v.s.Spec.Settle.Quiet.D(); {
+	case v.isReported(every) || v.isReported(whole):
+	case s.Every <= 0 || s.Every.D() > leak.MaxSoakEvery:
+		v.add(every, "for example 10m", "%v is not between 0 and %v", s.Every, leak.MaxSoakEvery)
+	case s.For <= 0 || s.For.D() > leak.MaxSoak:
+		v.add(whole, "for example 72h", "%v is not between 0 and %v", s.For, leak.MaxSoak)
+	case s.Every > s.For:
+		v.add(every, "every is one round, for is all of them", "%v is more than for (%v)", s.Every, s.For)
+	case s.Every.D() <= settles:
+		v.add(every, "raise it, or lower settle.quiet: two quiet windows are compared after each round", "%v is not more than twice settle.quiet (%v), so every round would be late", s.Every, v.s.Spec.Settle.Quiet)
+	case s.Rounds() > leak.MaxSoakRounds:
+		v.add(every, "let rounds be further apart", "makes %d rounds in %v, %d are allowed", s.Rounds(), s.For, leak.MaxSoakRounds)
+	}
+}
+
 func (v *validator) sequence() {
 	s := v.s.Spec
+	v.soak()
 	if s.Rounds < 1 || s.Rounds > MaxRounds {
 		v.add("spec.rounds", "", "%d is not between 1 and %d", s.Rounds, MaxRounds)
 	}
@@ -428,6 +521,10 @@ func (v *validator) actions() {
 	validateBlocks(v.report, list, actions)
 	uniqueNames(v.report, list, "action", actions)
 	validateBlocks(v.report, "spec.warmup.round", v.s.Spec.Warmup.Round)
+	v.reachable(list, actions)
+	v.reachable("spec.warmup.round", v.s.Spec.Warmup.Round)
+	v.workers(list, actions)
+	v.workers("spec.warmup.round", v.s.Spec.Warmup.Round)
 	const operation = "spec.operation"
 	switch {
 	case v.has(operation):
@@ -435,6 +532,41 @@ func (v *validator) actions() {
 	case len(actions) > 1:
 		names, _ := blockNames(actions)
 		v.add(operation, fmt.Sprintf("growth is counted per operation of one action: %s", strings.Join(names, ", ")), "is needed where a round has several actions")
+	}
+}
+
+// reachable refuses load on a cluster where there is none.
+func (v *validator) reachable(list string, actions []leak.Block[leak.Action]) {
+	if v.s.Spec.Cluster != nil || v.isReported("spec.cluster") {
+		return
+	}
+	for i, b := range actions {
+		if _, ok := b.Value.(leak.ClusterUser); ok {
+			v.add(blockPath(list, actions, i), "give spec.cluster", "%s works through an API server, and the scenario has no cluster", b.Kind)
+		}
+	}
+}
+
+// workers checks how many share an action: each needs something to do, and a cluster to do it in.
+func (v *validator) workers(list string, actions []leak.Block[leak.Action]) {
+	for i, b := range actions {
+		at := blockPath(list, actions, i)
+		path := child(at, workersKey)
+		if !v.has(path) || v.isReported(path) {
+			continue
+		}
+		shared, ok := b.Value.(leak.Spreader)
+		switch {
+		case !ok:
+			v.add(path, "leave it out; post, exec, watch and churn can be shared", "workers cannot perform %s: their image holds leakrig and no other program", b.Kind)
+		case b.Workers < 1 || b.Workers > leak.MaxWorkers:
+			v.add(path, "leave it out to have none", "%d is not between 1 and %d", b.Workers, leak.MaxWorkers)
+		case b.Workers > shared.MostWorkers() && !v.isReported(at+".times") && !v.isReported(at+".concurrency"):
+			v.add(path, "each worker has at least one operation, and one under way: raise times and concurrency", "%d workers share the operations of %d", b.Workers, shared.MostWorkers())
+		}
+		if v.s.Spec.Cluster == nil && !v.isReported("spec.cluster") && !v.isReported(at) {
+			v.add(path, "give spec.cluster, or leave workers out", "workers are pods, and the scenario has no cluster")
+		}
 	}
 }
 

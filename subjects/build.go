@@ -31,6 +31,8 @@ type Builder struct {
 	LeakProfile bool
 	// Cache is where binaries are kept, so that go build skips the link when nothing has changed.
 	Cache string
+	// Nice leaves the processors to others, where the machine has the nice command.
+	Nice bool
 }
 
 // Folder finds the source folder of build, the scenario's subject.build.
@@ -79,11 +81,14 @@ func findSource(build string) (string, error) {
 }
 
 // Recipe is what is built: the main package in Folder with Modfile ("" for its go.mod), and with Rewrite,
-// a file in Folder that re-enacts one function of a module ("" for none).
+// a file in Folder that re-enacts one function of a module ("" for none). With are modules at other versions
+// than the modfile has.
 type Recipe struct {
 	Folder, Modfile, Rewrite string
+	With                     []leak.Module
 
-	env []string // for the go command, on top of what every build gets
+	env  []string // for the go command, on top of what every build gets
+	nice bool
 }
 
 func (r Recipe) String() string {
@@ -94,7 +99,18 @@ func (r Recipe) String() string {
 	if r.Rewrite != "" {
 		s += " rewritten by " + r.Rewrite
 	}
+	for i, m := range r.With {
+		s += []string{", ", " and "}[min(i, 1)] + m.Path + " " + m.Version
+	}
 	return s
+}
+
+// in is a file of the folder, or one that lies elsewhere.
+func (r Recipe) in(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(r.Folder, name)
 }
 
 // check tells whether the files that the recipe names are there.
@@ -123,28 +139,34 @@ func (b Builder) Build(ctx context.Context, r Recipe) (Built, error) {
 	if r.Folder, err = filepath.Abs(r.Folder); err != nil {
 		return Built{}, err
 	}
+	r.nice = b.Nice
 	if err := r.check(); err != nil {
 		return Built{}, fmt.Errorf("build: %w", err)
 	}
 	if b.LeakProfile && r.needsExperiment(ctx) {
 		r.env = []string{"GOEXPERIMENT=" + strings.TrimPrefix(os.Getenv("GOEXPERIMENT")+",goroutineleakprofile", ",")}
 	}
-	built := Built{}
+	built, what := Built{}, r.String()
 	if built.Path, err = b.binary(r); err != nil {
 		return Built{}, err
 	}
 	args := []string{"-trimpath", "-buildvcs=false", "-o", built.Path}
+	if len(r.With) > 0 {
+		if r.Modfile, err = r.resolve(ctx, b.Cache); err != nil {
+			return Built{}, fmt.Errorf("build %s: %w", what, err)
+		}
+	}
 	modfile := r.Modfile
 	if r.Rewrite != "" {
 		if modfile, built.Rewrite, err = r.rewrite(ctx, b.Cache); err != nil {
-			return Built{}, fmt.Errorf("build %s: %w", r, err)
+			return Built{}, fmt.Errorf("build %s: %w", what, err)
 		}
 	}
 	if modfile != "" {
 		args = append(args, "-modfile="+modfile)
 	}
 	if _, err := r.golang(ctx, "build", append(args, ".")...); err != nil {
-		return Built{}, fmt.Errorf("build %s: %w", r, err)
+		return Built{}, fmt.Errorf("build %s: %w", what, err)
 	}
 	return built, nil
 }
@@ -175,7 +197,7 @@ func (r Recipe) list(ctx context.Context, args ...string) (string, error) {
 
 // modfiles are the modfile and its sums, which are empty where there is nothing to sum.
 func (r Recipe) modfiles() (mod, sum []byte, err error) {
-	name := filepath.Join(r.Folder, cmp.Or(r.Modfile, "go.mod"))
+	name := r.in(cmp.Or(r.Modfile, "go.mod"))
 	if mod, err = os.ReadFile(name); err != nil {
 		return nil, nil, err
 	}
@@ -188,7 +210,11 @@ func (r Recipe) modfiles() (mod, sum []byte, err error) {
 
 // golang runs the go command in the folder and returns its standard output.
 func (r Recipe) golang(ctx context.Context, command string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", append([]string{command}, args...)...)
+	argv := append([]string{"go", command}, args...)
+	if _, err := exec.LookPath("nice"); err == nil && r.nice {
+		argv = append([]string{"nice", "-n", "19"}, argv...)
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = r.Folder
 	// A workspace, flags or a vendor folder would build something else than what the modfile says. An empty
 	// GOFLAGS would let those of `go env -w` through.
@@ -207,14 +233,14 @@ func goFailure(ctx context.Context, err error, said, folder string, args []strin
 		return context.Cause(ctx)
 	}
 	if errors.Is(err, exec.ErrNotFound) {
-		return leak.WithHint(errors.New("the go command is not on the PATH"), "subjects are built from source; install Go")
+		return leak.WithMachineHint(errors.New("the go command is not on the PATH"), "subjects are built from source; install Go")
 	}
 	return leak.WithHint(fmt.Errorf("%w\n%s", err, lastLines(said, 15)), "try it by hand: cd %s && %s", folder, strings.Join(args, " "))
 }
 
 // binary names a file for each recipe. The folder's base is the program's name.
 func (b Builder) binary(r Recipe) (string, error) {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%t", r.Folder, r.Modfile, r.Rewrite, b.LeakProfile))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%t%v", r.Folder, r.Modfile, r.Rewrite, b.LeakProfile, r.With))
 	dir := filepath.Join(b.Cache, hex.EncodeToString(sum[:8]))
 	return filepath.Join(dir, filepath.Base(r.Folder)), os.MkdirAll(dir, 0o700)
 }

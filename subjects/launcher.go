@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -22,10 +23,17 @@ type Launcher struct {
 	Scratch string
 	// Placement is process or pod; "" is process.
 	Placement string
+	// With are modules that every variant is built with at other versions than its modfile has; the first is the
+	// one that it is about.
+	With []leak.Module
 
 	// built is what Build made, by variant.
 	built map[string]Built
+	own   *OwnSource
 }
+
+// Own is the folder that the variants were built from, nil where none was.
+func (l *Launcher) Own() *OwnSource { return l.own }
 
 // hasProgram tells whether there is a program to start; else it runs already, or components of the cluster
 // are all there is.
@@ -44,7 +52,10 @@ func (l *Launcher) Build(ctx context.Context, v leak.Variant) error {
 	if err != nil {
 		return err
 	}
-	built, err := l.Builder.Build(ctx, recipe(folder, v))
+	if l.own == nil { // as it was before the first of them: what is changed during a build may be in it or not
+		l.own = &OwnSource{files: rooted(folder), built: time.Now()}
+	}
+	built, err := l.Builder.Build(ctx, l.recipe(folder, v))
 	if err != nil {
 		return err
 	}
@@ -61,10 +72,19 @@ func (l *Launcher) Build(ctx context.Context, v leak.Variant) error {
 
 // Check tells, before anything is built, whether there is something to build or to start.
 func (l *Launcher) Check(variants []leak.Variant) error {
-	if l.Spec.URL != "" {
-		_, err := reach(l.Spec, l.Builder.ScenarioDir)
-		return err
+	for _, address := range l.Spec.Addresses() {
+		if _, err := reach(l.Spec, address, l.Builder.ScenarioDir); err != nil {
+			return err
+		}
 	}
+	if l.Spec.Port != 0 && l.Spec.Copies() > 1 && l.Placement != leak.PlacementPod {
+		return leak.WithHint(fmt.Errorf("subject.port: %d replicas cannot all listen on %d", l.Spec.Copies(), l.Spec.Port), "leave it out: each then gets a free one, as PORT and LEAKRIG_LISTEN")
+	}
+	return l.CheckProgram(variants)
+}
+
+// CheckProgram is the part of Check that does not hang on where the program will run.
+func (l *Launcher) CheckProgram(variants []leak.Variant) error {
 	if !l.hasProgram() {
 		return nil
 	}
@@ -78,13 +98,13 @@ func (l *Launcher) Check(variants []leak.Variant) error {
 	}
 	var errs []error
 	for _, v := range variants {
-		errs = append(errs, recipe(folder, v).check())
+		errs = append(errs, l.recipe(folder, v).check())
 	}
 	return errors.Join(errs...)
 }
 
-func recipe(folder string, v leak.Variant) Recipe {
-	return Recipe{Folder: folder, Modfile: v.Modfile, Rewrite: v.Rewrite}
+func (l *Launcher) recipe(folder string, v leak.Variant) Recipe {
+	return Recipe{Folder: folder, Modfile: v.Modfile, Rewrite: v.Rewrite, With: l.With}
 }
 
 func (l *Launcher) lookup() (string, error) {
@@ -101,9 +121,19 @@ func (l *Launcher) Start(ctx context.Context, v leak.Variant, c leak.Cluster, lo
 	var err error
 	switch {
 	case l.hasProgram():
-		program, err = l.start(ctx, v, c, log)
-	case l.Spec.URL != "":
-		program, err = reach(l.Spec, l.Builder.ScenarioDir)
+		n := l.Spec.Copies()
+		program, err = together(ctx, n, func(replica int) (leak.Subject, error) {
+			log, err := replicaLog(log, replica, n)
+			if err != nil {
+				return nil, err
+			}
+			return l.start(ctx, v, c, log)
+		})
+	case len(l.Spec.Addresses()) > 0:
+		addresses := l.Spec.Addresses()
+		program, err = together(ctx, len(addresses), func(replica int) (leak.Subject, error) {
+			return reach(l.Spec, addresses[replica-1], l.Builder.ScenarioDir)
+		})
 	}
 	if err != nil {
 		return nil, err

@@ -365,8 +365,7 @@ func TestRigKilled(t *testing.T) {
 	if err := rig.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer rig.Wait()
-	defer rig.Process.Kill()
+	defer func() { _, _ = rig.Process.Kill(), rig.Wait() }()
 	url, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || !strings.HasPrefix(url, "http://") {
 		t.Fatalf("the rig says %q, %v", url, err)

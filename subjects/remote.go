@@ -24,10 +24,10 @@ type remote struct {
 	done   chan struct{}
 }
 
-// reach makes ready to read what serves pprof at spec.URL. Relative files of spec.Access are looked up from
+// reach makes ready to read what serves pprof at an address. Relative files of spec.Access are looked up from
 // the folder dir.
-func reach(spec leak.SubjectSpec, dir string) (*remote, error) {
-	u, err := url.Parse(spec.URL)
+func reach(spec leak.SubjectSpec, address, dir string) (*remote, error) {
+	u, err := url.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("subject.url: %w", err)
 	}
@@ -35,16 +35,29 @@ func reach(spec leak.SubjectSpec, dir string) (*remote, error) {
 	if err != nil {
 		return nil, err
 	}
-	base := strings.TrimSuffix(spec.URL, "/")
+	// Name and password go with each request, and stand in no address that an error could tell.
+	shown, user := u.Redacted(), u.User
+	u.User = nil
+	base := strings.TrimSuffix(u.String(), "/")
 	if u.Scheme == "unix" {
 		base = "http://localhost"
 	}
+	target := leak.Target{URL: base, Pprof: base + strings.TrimSuffix(spec.Pprof, "/"), Transport: transport}
+	if elsewhere(u) && user == nil && spec.Access == (leak.Access{}) {
+		target.InCluster = func(context.Context) (string, error) { return base, nil }
+	}
 	return &remote{
-		target: leak.Target{URL: base, Pprof: base + strings.TrimSuffix(spec.Pprof, "/"), Transport: transport},
+		target: target,
 		// Whatever proves who asks stays out of the record.
-		info: leak.SubjectInfo{Command: []string{u.Redacted()}},
+		info: leak.SubjectInfo{Command: []string{shown}},
 		done: make(chan struct{}),
 	}, nil
+}
+
+// elsewhere tells whether u may lead to the same program from another machine.
+func elsewhere(u *url.URL) bool {
+	ip := net.ParseIP(u.Hostname())
+	return u.Scheme != "unix" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback() && !ip.IsUnspecified())
 }
 
 // transportTo returns what makes transports to u, with all files read.
@@ -86,6 +99,10 @@ func transportTo(u *url.URL, a leak.Access, dir string) (func() http.RoundTrippe
 		}
 		token = strings.TrimSpace(string(data))
 	}
+	host, user := u.Hostname(), u.User
+	if u.Scheme == "unix" {
+		host = "localhost"
+	}
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	return func() http.RoundTripper {
 		t := &http.Transport{TLSClientConfig: config, DialContext: dialer.DialContext}
@@ -94,20 +111,27 @@ func transportTo(u *url.URL, a leak.Access, dir string) (func() http.RoundTrippe
 				return dialer.DialContext(ctx, "unix", u.Path)
 			}
 		}
-		return &bearer{t, token}
+		return &bearer{t, host, user, token}
 	}, nil
 }
 
-// bearer adds a token to every request.
+// bearer adds a token, or else a name and its password, to every request to a host, and to none that it redirects to.
 type bearer struct {
 	*http.Transport
+	host  string
+	user  *url.Userinfo
 	token string
 }
 
 func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	if b.token != "" {
+	if (b.token != "" || b.user != nil) && r.URL.Hostname() == b.host {
 		r = r.Clone(r.Context())
-		r.Header.Set("Authorization", "Bearer "+b.token)
+		if b.token != "" {
+			r.Header.Set("Authorization", "Bearer "+b.token)
+		} else {
+			password, _ := b.user.Password()
+			r.SetBasicAuth(b.user.Username(), password)
+		}
 	}
 	return b.Transport.RoundTrip(r)
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/leakrig/leakrig/leak"
@@ -27,6 +28,32 @@ type SourceFinder struct {
 	modules fs.FS
 	// std is the standard library, by version of Go.
 	std map[string]fs.FS
+	own *OwnSource
+}
+
+// OwnSource is the folder that a subject was built from, and when: what was changed in it since is not what
+// runs.
+type OwnSource struct {
+	files fs.FS
+	built time.Time
+}
+
+// WithOwn also reads lines of the subject's own module, right after a run that built it; nil adds nothing.
+func (f *SourceFinder) WithOwn(own *OwnSource) *SourceFinder {
+	f.own = own
+	return f
+}
+
+// excerpt reads the lines around one of the subject's own.
+func (o *OwnSource) excerpt(file string, line int) (leak.Excerpt, bool) {
+	if o == nil {
+		return leak.Excerpt{}, false
+	}
+	info, err := fs.Stat(o.files, file)
+	if err != nil || info.ModTime().After(o.built) {
+		return leak.Excerpt{}, false
+	}
+	return excerpt(o.files, file, line)
 }
 
 // NewSourceFinder looks where the go command would.
@@ -68,8 +95,11 @@ func (none) Open(name string) (fs.File, error) {
 
 // Excerpt returns the line of the frame with a few around it.
 func (f *SourceFinder) Excerpt(info leak.SubjectInfo, frame leak.Frame) (leak.Excerpt, bool) {
+	if file, ok := info.Own(frame); ok {
+		return f.own.excerpt(file, frame.Line)
+	}
 	module, version, file, ok := info.Origin(frame)
-	if !ok || frame.Line < 1 || !strings.HasSuffix(file, ".go") {
+	if !ok {
 		return leak.Excerpt{}, false
 	}
 	in, name := f.modules, escapePath(module)+"@"+escapePath(version)+"/"+file
@@ -78,16 +108,24 @@ func (f *SourceFinder) Excerpt(info leak.SubjectInfo, frame leak.Frame) (leak.Ex
 			in, name = f.modules, "golang.org/toolchain@v0.0.1-"+version+"."+build.Default.GOOS+"-"+build.Default.GOARCH+"/src/"+file
 		}
 	}
+	return excerpt(in, name, frame.Line)
+}
+
+// excerpt reads a few lines of a Go file.
+func excerpt(in fs.FS, name string, at int) (leak.Excerpt, bool) {
+	if at < 1 || !strings.HasSuffix(name, ".go") {
+		return leak.Excerpt{}, false
+	}
 	data, err := readSource(in, name)
 	if err != nil {
 		return leak.Excerpt{}, false
 	}
 	lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
-	if frame.Line > len(lines) {
+	if at > len(lines) {
 		return leak.Excerpt{}, false
 	}
-	e := leak.Excerpt{First: max(1, frame.Line-sourceAround)}
-	for _, line := range lines[e.First-1 : min(len(lines), frame.Line+sourceAround)] {
+	e := leak.Excerpt{First: max(1, at-sourceAround)}
+	for _, line := range lines[e.First-1 : min(len(lines), at+sourceAround)] {
 		if r := []rune(line); len(r) > sourceLine {
 			line = string(r[:sourceLine]) + "…"
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -83,5 +84,57 @@ func TestNewSourceFinder(t *testing.T) {
 		if e, ok := f.Excerpt(leak.SubjectInfo{GoVersion: version}, leak.Frame{File: "net/http/server.go", Line: 1}); !ok || !strings.Contains(e.Lines[0], "Copyright") {
 			t.Errorf("%s: %v %v", version, e, ok)
 		}
+	}
+}
+
+// Lines of the subject's own module are read from the folder that it was built from, as long as they are what
+// was built; nothing else of that folder is.
+func TestExcerptOfOwnModule(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string, changed time.Duration) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		at := time.Now().Add(changed)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("main.go", "package main\n\nfunc main() {}\n", -time.Hour)
+	write("sub/a.go", "package sub\n", -time.Hour)
+	write("edited.go", "package main\n", time.Hour)
+	write("secret.txt", "secret\n", -time.Hour)
+	info := leak.SubjectInfo{GoVersion: "go1.26.8", Main: "example.com/app"}
+	f := (&SourceFinder{modules: none{}}).WithOwn(&OwnSource{files: rooted(dir), built: time.Now()})
+	for _, c := range []struct {
+		about, file string
+		line        int
+		want        string // of the first line; "" is nothing
+	}{
+		{"a file", "example.com/app/main.go", 3, "package main"},
+		{"one in a folder", "example.com/app/sub/a.go", 1, "package sub"},
+		{"past its end", "example.com/app/main.go", 4, ""},
+		{"edited since it was built", "example.com/app/edited.go", 1, ""},
+		{"not Go", "example.com/app/secret.txt", 1, ""},
+		{"not there", "example.com/app/other.go", 1, ""},
+		{"out", "example.com/app/../../../../etc/passwd.go", 1, ""},
+		{"of another module", "example.com/other/main.go", 1, ""},
+	} {
+		e, ok := f.Excerpt(info, leak.Frame{File: c.file, Line: c.line})
+		if ok != (c.want != "") || ok && e.Lines[0] != c.want {
+			t.Errorf("%s: %v, %+v", c.about, ok, e)
+		}
+	}
+	// Later, and for a program that is not told to be of that folder, there is nothing.
+	if e, ok := (&SourceFinder{modules: none{}}).Excerpt(info, leak.Frame{File: "example.com/app/main.go", Line: 1}); ok {
+		t.Errorf("without the folder: %+v", e)
+	}
+	if e, ok := f.Excerpt(leak.SubjectInfo{GoVersion: "go1.26.8"}, leak.Frame{File: "example.com/app/main.go", Line: 1}); ok {
+		t.Errorf("of an unknown module: %+v", e)
 	}
 }

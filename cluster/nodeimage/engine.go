@@ -65,10 +65,10 @@ func run(ctx context.Context, in io.Reader, engine string, args ...string) (stri
 		return "", context.Cause(ctx)
 	}
 	if errors.Is(err, exec.ErrNotFound) {
-		return "", leak.WithHint(fmt.Errorf("%s is not on the PATH", engine), "install docker or podman")
+		return "", leak.WithMachineHint(fmt.Errorf("%s is not on the PATH", engine), "install docker or podman")
 	}
 	if err != nil {
-		return "", leak.WithHint(fmt.Errorf("%s %s: %w: %s", engine, args[0], err, strings.TrimSpace(said.String())),
+		return "", leak.WithMachineHint(fmt.Errorf("%s %s: %w: %s", engine, args[0], err, strings.TrimSpace(said.String())),
 			"is the engine running, and may you use it? `%s info` tells", engine)
 	}
 	return out.String(), nil

@@ -94,10 +94,10 @@ func (b *builder) rootfs(ctx context.Context) (string, error) {
 func requirements() (string, error) {
 	const hint = "build the image on a Debian machine, then carry it over with `docker save` and `docker load`"
 	if runtime.GOOS != "linux" {
-		return "", leak.WithHint(fmt.Errorf("a node image needs Linux, not %s", runtime.GOOS), hint)
+		return "", leak.WithMachineHint(fmt.Errorf("a node image needs Linux, not %s", runtime.GOOS), hint)
 	}
 	if os.Geteuid() != 0 {
-		return "", leak.WithHint(errors.New("a node image needs root: debootstrap does"), "run `sudo leakrig node-image build` once, with go on root's PATH: the engine then has the image for everyone")
+		return "", leak.WithMachineHint(errors.New("a node image needs root: debootstrap does"), "run `sudo leakrig node-image build` once, with go on root's PATH: the engine then has the image for everyone")
 	}
 	// A user's PATH often lacks the last two.
 	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/sbin") {
@@ -105,7 +105,7 @@ func requirements() (string, error) {
 			return file, nil
 		}
 	}
-	return "", leak.WithHint(errors.New("a node image needs debootstrap, which is not on the PATH"), "apt-get install debootstrap, or "+hint)
+	return "", leak.WithMachineHint(errors.New("a node image needs debootstrap, which is not on the PATH"), "apt-get install debootstrap, or "+hint)
 }
 
 func executable(file string) bool {

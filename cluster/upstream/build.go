@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -157,7 +158,7 @@ func (c compilation) golang(ctx context.Context, line func(string), args ...stri
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "CGO_ENABLED=0")
 	if c.cgo {
 		if _, err := exec.LookPath("gcc"); err != nil {
-			return leak.WithHint(fmt.Errorf("%s has C in it, and there is no C compiler", c.what), "apt-get install gcc libc6-dev libseccomp-dev pkg-config")
+			return leak.WithMachineHint(fmt.Errorf("%s has C in it, and there is no C compiler", c.what), "apt-get install gcc libc6-dev libseccomp-dev pkg-config")
 		}
 		cmd.Env = append(cmd.Env, "CGO_ENABLED=1", "CC=gcc")
 	}
@@ -191,11 +192,15 @@ func (c compilation) golang(ctx context.Context, line func(string), args ...stri
 		return context.Cause(ctx)
 	}
 	if errors.Is(err, exec.ErrNotFound) {
-		return leak.WithHint(errors.New("the go command is not on the PATH"), "install Go: upstream commands are built from source")
+		return leak.WithMachineHint(errors.New("the go command is not on the PATH"), "install Go: upstream commands are built from source")
 	}
 	if err != nil {
-		return leak.WithHint(fmt.Errorf("go %s: %w\n%s", args[0], err, strings.Join(said[max(0, len(said)-15):], "\n")),
-			"can the Go module proxy be reached? the build goes on where it stopped")
+		last := said[max(0, len(said)-15):]
+		hint := "can the Go module proxy be reached? the build goes on where it stopped"
+		if slices.ContainsFunc(last, compilerError.MatchString) {
+			hint = "these versions do not compile with each other: pin others"
+		}
+		return leak.WithHint(fmt.Errorf("go %s: %w\n%s", args[0], err, strings.Join(last, "\n")), "%s", hint)
 	}
 	return nil
 }
@@ -340,3 +345,6 @@ func Find(cache string, m Module, command string) (string, bool) {
 	_, err = os.Stat(path)
 	return path, err == nil
 }
+
+// compilerError is a line in which the compiler says where a source is wrong.
+var compilerError = regexp.MustCompile(`\.go:\d+:\d+: `)

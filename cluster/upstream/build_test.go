@@ -3,12 +3,15 @@ package upstream
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/mod/modfile"
+
+	"github.com/leakrig/leakrig/leak"
 )
 
 // Every pin names the version that its file name promises, and has its sums.
@@ -137,4 +140,21 @@ func TestLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	again()
+}
+
+// What does not compile is no matter of the network.
+func TestHintOfABuild(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"go.mod": "module example.org/broken\n\ngo 1.26.0\n", "main.go": "package main\n\nfunc main() { missing() }\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := compilation{dir: dir, what: "broken"}
+	if err := c.golang(t.Context(), func(string) {}, "build", "."); err == nil || !strings.Contains(leak.Hint(err), "do not compile with each other") {
+		t.Errorf("%v, hint: %s", err, leak.Hint(err))
+	}
+	if err := c.golang(t.Context(), func(string) {}, "build", "-o", filepath.Join(dir, "nowhere", "x", "\x00"), "."); err == nil || strings.Contains(leak.Hint(err), "compile") {
+		t.Errorf("%v, hint: %s", err, leak.Hint(err))
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,27 +18,57 @@ import (
 	"github.com/leakrig/leakrig/scenarios"
 )
 
+// listed is a scenario of the library, as `list --format json` tells of it.
+type listed struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	// Cluster is whether it needs one.
+	Cluster  bool            `json:"cluster"`
+	Variants []listedVariant `json:"variants"`
+}
+
+type listedVariant struct {
+	Name   string           `json:"name"`
+	Expect leak.Expectation `json:"expect"`
+}
+
 func listCommand() *cobra.Command {
-	return &cobra.Command{
+	var format string
+	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the scenarios of the library",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+			var all []listed
 			for _, name := range scenarios.Names() {
 				_, s, err := open(name, nil)
 				if err != nil {
 					return err
 				}
-				var variants []string
+				l := listed{Name: name, Description: s.Metadata.Description, Cluster: s.Spec.Cluster != nil}
 				for _, v := range s.Spec.Variants {
+					l.Variants = append(l.Variants, listedVariant{v.Name, v.Expect})
+				}
+				all = append(all, l)
+			}
+			if format == "json" {
+				out := json.NewEncoder(c.OutOrStdout())
+				out.SetIndent("", " ")
+				return out.Encode(all)
+			}
+			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+			for _, l := range all {
+				var variants []string
+				for _, v := range l.Variants {
 					variants = append(variants, v.Name)
 				}
-				fmt.Fprintf(w, "%s\t%s\n\tvariants: %s\n", name, s.Metadata.Description, strings.Join(variants, ", "))
+				fmt.Fprintf(w, "%s\t%s\n\tvariants: %s\n", l.Name, l.Description, strings.Join(variants, ", "))
 			}
 			return w.Flush()
 		},
 	}
+	wordFlag(c, &format, "format", "text", textFormats(), "what is printed")
+	return c
 }
 
 func validateCommand() *cobra.Command {
@@ -46,6 +77,8 @@ func validateCommand() *cobra.Command {
 		Short:   "Check scenario files, and tell all problems at once",
 		Example: "  leakrig validate my-service.yaml",
 		Args:    cobra.MinimumNArgs(1),
+
+		ValidArgsFunction: scenarioArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			var errs []error
 			for _, name := range args {
@@ -71,24 +104,43 @@ func kindsCommand() *cobra.Command {
 		Use:   "kinds [NAME...]",
 		Short: "Describe all that a scenario may hold: its fields, actions, probes, checks and providers",
 		Args:  cobra.ArbitraryArgs,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return kindNames(), cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(c *cobra.Command, args []string) error {
-			all := append(describeFile(), describe("action", kinds().Actions)...)
-			all = append(all, describe("probe", kinds().Probes)...)
-			all = append(all, describe("check", kinds().Checks)...)
-			all = append(all, describe("provider", cluster.Kinds(cluster.Options{}))...)
-			shown := 0
+			all := describeAll()
+			for _, name := range args {
+				if !slices.ContainsFunc(all, func(k kindDoc) bool { return k.name == name }) {
+					return &leak.UsageError{Err: leak.WithHint(fmt.Errorf("no such kind: %s", name), "%s", oneOfHint(name, kindNames()))}
+				}
+			}
 			for _, k := range all {
 				if len(args) == 0 || slices.Contains(args, k.name) {
 					k.print(c.OutOrStdout())
-					shown++
 				}
-			}
-			if shown < len(args) || shown == 0 {
-				return &leak.UsageError{Err: leak.WithHint(fmt.Errorf("no such kind among: %s", strings.Join(args, ", ")), "leakrig kinds lists them all")}
 			}
 			return nil
 		},
 	}
+}
+
+// describeAll documents all that a scenario may hold.
+func describeAll() []kindDoc {
+	all := append(describeFile(), describe("action", kinds().Actions)...)
+	for i, k := range kinds().Actions {
+		all[len(all)-len(kinds().Actions)+i].fields = scenarios.ActionFields(k.New())
+	}
+	all = append(all, describe("probe", kinds().Probes)...)
+	all = append(all, describe("check", kinds().Checks)...)
+	return append(all, describe("provider", cluster.Kinds(cluster.Options{}))...)
+}
+
+func kindNames() []string {
+	var names []string
+	for _, k := range describeAll() {
+		names = append(names, k.name)
+	}
+	return names
 }
 
 // kindDoc is the description of one kind.

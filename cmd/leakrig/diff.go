@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,12 +11,14 @@ import (
 
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
+	"github.com/leakrig/leakrig/reports"
 )
 
 type diffFlags struct {
 	operations, top int
 	whole           bool
 	max, format     string
+	html            string
 }
 
 func (a *app) diffCommand() *cobra.Command {
@@ -29,6 +32,7 @@ builds, by names that do not change with the compiler's version, its inlining, o
 
 With --max it judges, too: a stack that gained more than that ends it with exit code 1.`,
 		Example: `  leakrig diff before.pb.gz after.pb.gz
+  leakrig diff before.pb.gz after.pb.gz --html what-changed.html
   leakrig diff monday.txt friday.txt --operations 5000 --max 10`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -40,7 +44,8 @@ With --max it judges, too: a stack that gained more than that ends it with exit 
 	c.Flags().IntVar(&f.top, "top", 10, "stacks to print, of those that grew and of those that shrank")
 	c.Flags().BoolVar(&f.whole, "whole", false, "print whole stacks")
 	c.Flags().StringVar(&f.max, "max", "", "the most that one stack may have gained: 10, 2MiB (default: no bound)")
-	c.Flags().StringVar(&f.format, "format", "text", "what is printed: text, json")
+	c.Flags().StringVar(&f.html, "html", "", "also write a page with a flame graph of what changed and every stack's numbers to this `file`")
+	wordFlag(c, &f.format, "format", "text", textFormats(), "what is printed")
 	return c
 }
 
@@ -53,9 +58,6 @@ func (f *diffFlags) diff(out io.Writer, base, now string) (int, error) {
 	}
 	if f.operations < 0 || f.top < 0 {
 		return 0, &leak.UsageError{Err: errors.New("--operations and --top must not be negative")}
-	}
-	if f.format != "text" && f.format != "json" {
-		return 0, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--format %s: no such format", f.format), "it is one of: text, json")}
 	}
 	before, err1 := profiles.Open(base)
 	after, err2 := profiles.Open(now)
@@ -79,11 +81,23 @@ func (f *diffFlags) diff(out io.Writer, base, now string) (int, error) {
 	} else {
 		printDiff(out, d, f)
 	}
+	if f.html != "" && err == nil {
+		err = writeDiff(f.html, reports.DiffInput{Diff: d, Base: base, Now: now, Max: float64(bound)})
+	}
 	over := len(d.Stacks) > 0 && bound >= 0 && float64(d.Stacks[0].To-d.Stacks[0].From) > float64(bound)
 	if over {
 		return leak.ExitNotMet, err
 	}
 	return leak.ExitMet, err
+}
+
+// writeDiff writes the page whole or not at all.
+func writeDiff(path string, in reports.DiffInput) error {
+	var b bytes.Buffer
+	if err := reports.Diff(&b, in); err != nil {
+		return fmt.Errorf("render %s: %w", path, err)
+	}
+	return leak.WriteFile(path, b.Bytes())
 }
 
 func printDiff(out io.Writer, d *leak.Diff, f *diffFlags) {

@@ -7,7 +7,55 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/leakrig/leakrig/internal/docs"
 )
+
+// Every "$ leakrig" of README and docs is typed, and prints what the page shows. What needs a cluster is
+// for the tests against real parts.
+func TestSessionsOfTheDocs(t *testing.T) {
+	t.Parallel()
+	checkout, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := docs.Find(checkout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	goCache, sessions := goEnv(t, "GOCACHE"), 0
+	for _, page := range pages {
+		before := sessions
+		for _, b := range page.Blocks {
+			sessions += len(b.Commands())
+			if len(b.Commands()) > 0 || b.File != "" || b.Change != "" {
+				continue
+			}
+			for i, line := range b.Lines {
+				if regexp.MustCompile(`^(bin/)?leakrig `).MatchString(line) {
+					t.Errorf("%s:%d: write \"$ leakrig\", and it is tested", page.Path, b.Line+i)
+				}
+			}
+		}
+		if sessions == before {
+			continue
+		}
+		t.Run(filepath.Base(page.Path), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			r := docs.Runner{Dir: dir, Checkout: checkout, Has: func(string) bool { return false }}
+			r.Env = append(os.Environ(), "GOCACHE="+goCache, "LEAKRIG_CACHE="+filepath.Join(dir, ".cache"), "TMPDIR="+t.TempDir())
+			if ran, err := r.Run(t.Context(), page); err != nil {
+				t.Error(err)
+			} else if ran > 0 {
+				t.Logf("%d commands", ran)
+			}
+		})
+	}
+	if sessions < 15 {
+		t.Errorf("only %d commands in all pages", sessions)
+	}
+}
 
 // Every example of docs/actions.md is a round that loads, and together they show every action.
 func TestActionsOfTheDocs(t *testing.T) {

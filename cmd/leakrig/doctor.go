@@ -33,8 +33,8 @@ func doctorCommand() *cobra.Command {
 					continue
 				}
 				fmt.Fprintf(c.OutOrStdout(), "✗ %-24s %s\n  %-24s needed for: %s\n", d.What, firstLine(d.Err.Error()), "", d.For)
-				if hint := leak.Hint(d.Err); hint != "" {
-					fmt.Fprintf(c.OutOrStdout(), "  %-24s hint: %s\n", "", hint)
+				if hint := strings.TrimSuffix(leak.Hint(d.Err), "; "+leak.SeeDoctor); hint != "" {
+					fmt.Fprintf(c.OutOrStdout(), "  %-24s hint: %s\n", "", asCalled(hint))
 				}
 			}
 			return nil
@@ -64,7 +64,8 @@ func localDiagnoses(ctx context.Context) []cluster.Diagnosis {
 }
 
 func cleanCommand() *cobra.Command {
-	return &cobra.Command{
+	images := false
+	clean := &cobra.Command{
 		Use:   "clean",
 		Short: "Remove kept clusters, and what a rig that was killed has left",
 		Args:  cobra.NoArgs,
@@ -74,20 +75,28 @@ func cleanCommand() *cobra.Command {
 				return err
 			}
 			removed, err := cluster.Clean(c.Context(), cache)
-			for _, name := range removed {
-				fmt.Fprintf(c.OutOrStdout(), "removed cluster %s\n", name)
+			removed = append(removed, sweepScratch()...)
+			for _, what := range removed {
+				fmt.Fprintf(c.OutOrStdout(), "removed %s\n", what)
+			}
+			if !images || err != nil {
+				return err
+			}
+			removed, err = cluster.CleanImages(c.Context())
+			for _, ref := range removed {
+				fmt.Fprintf(c.OutOrStdout(), "removed image %s\n", ref)
 			}
 			return err
 		},
 	}
+	clean.Flags().BoolVar(&images, "images", false, "and the node images that leakrig has built and no cluster uses")
+	return clean
 }
 
 func nodeImageCommand() *cobra.Command {
 	parent := &cobra.Command{
 		Use:   "node-image",
 		Short: "Build node images for kind from upstream modules",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var kubernetes string
 	build := &cobra.Command{

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -159,9 +160,11 @@ func readFlames(t *testing.T, data []byte) []map[string]int64 {
 				continue
 			}
 			title = false
-			name, _, _ := strings.Cut(string(e), "\n")
-			name = stateMark.ReplaceAllString(name, "")
-			if name == "all stacks" {
+			names := strings.Split(string(e), "\n")
+			names = names[:slices.IndexFunc(names, func(line string) bool {
+				return strings.HasPrefix(line, "total ") || line == "the fingerprint stands here"
+			})]
+			if names[0] == "all stacks" {
 				graphs, path = append(graphs, map[string]int64{}), nil
 			}
 			exact := m[2]
@@ -172,14 +175,14 @@ func readFlames(t *testing.T, data []byte) []map[string]int64 {
 			if err != nil {
 				t.Fatalf("%q: %v", e, err)
 			}
-			level := min(depth/19, len(path))
-			again := false
-			for _, above := range path[:level] {
-				again = again || above == name
-			}
-			path = append(path[:level], name)
-			if !again {
-				graphs[len(graphs)-1][name] += total
+			path = path[:min(depth/19, len(path))]
+			for _, name := range names { // a box is one frame, or several with the same numbers
+				name = stateMark.ReplaceAllString(name, "")
+				again := slices.Contains(path, name)
+				path = append(path, name)
+				if !again {
+					graphs[len(graphs)-1][name] += total
+				}
 			}
 		}
 	}

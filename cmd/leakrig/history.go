@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leakrig/leakrig/bisect"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/reports"
 )
@@ -31,24 +34,25 @@ last came out as expected, and links to the reports.
 Run directories of older versions of leakrig are read too. What cannot be read is listed on the page.`,
 		Example: `  leakrig history
   leakrig history artefacts --output nightly.html`,
-		Args: cobra.MaximumNArgs(1),
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: folderArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			dir := "runs"
 			if len(args) > 0 {
 				dir = args[0]
 			}
 			if output == "" {
-				output = filepath.Join(dir, "index.html")
+				output = filepath.Join(dir, historyPage)
 			}
-			return writeHistory(c, dir, output)
+			return writeHistory(c.Context(), c.OutOrStdout(), dir, output)
 		},
 	}
 	c.Flags().StringVarP(&output, "output", "o", "", "write to this `file` (default: index.html in RUNS_DIR)")
 	return c
 }
 
-func writeHistory(c *cobra.Command, dir, output string) error {
-	runs, err := readHistory(c, dir, filepath.Dir(output))
+func writeHistory(ctx context.Context, w io.Writer, dir, output string) error {
+	runs, err := readHistory(ctx, dir, filepath.Dir(output))
 	if err != nil {
 		return err
 	}
@@ -59,24 +63,46 @@ func writeHistory(c *cobra.Command, dir, output string) error {
 	if err := leak.WriteFile(output, b.Bytes()); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.OutOrStdout(), "%s  %d runs\n", output, len(runs))
+	fmt.Fprintf(w, "%s  %d runs\n", output, len(runs))
 	return nil
 }
 
 // readHistory reads every run directory below dir, for a page in the folder page.
-func readHistory(c *cobra.Command, dir, page string) ([]reports.HistoryRun, error) {
+func readHistory(ctx context.Context, dir, page string) ([]reports.HistoryRun, error) {
+	dirs, err := findRuns(ctx, dir)
+	if err != nil {
+		return nil, leak.WithHint(fmt.Errorf("history: %w", err), "the folder is the one that `leakrig run --runs-dir` was given")
+	}
+	if len(dirs) == 0 {
+		return nil, leak.WithHint(fmt.Errorf("history: no run directory below %s", dir), "`leakrig run watch-then-delete` makes one")
+	}
 	var runs []reports.HistoryRun
+	for _, d := range dirs {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		runs = append(runs, readHistoryRun(d, page))
+	}
+	return runs, nil
+}
+
+// findRuns finds every run directory below dir: every folder with a run.json.
+func findRuns(ctx context.Context, dir string) ([]leak.RunDir, error) {
+	var runs []leak.RunDir
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case c.Context().Err() != nil:
-			return c.Context().Err()
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
 		case !d.IsDir():
 			return nil
 		}
+		if _, err := os.Stat(filepath.Join(path, bisect.RecordFile)); err == nil {
+			return filepath.SkipDir // its runs are other versions, not other nights
+		}
 		if _, err := os.Stat(filepath.Join(path, leak.RecordFile)); err == nil {
-			runs = append(runs, readHistoryRun(leak.RunDir(path), page))
+			runs = append(runs, leak.RunDir(path))
 			return filepath.SkipDir
 		}
 		if rel, err := filepath.Rel(dir, path); err == nil && strings.Count(rel, string(filepath.Separator)) >= maxHistoryDepth {
@@ -84,13 +110,7 @@ func readHistory(c *cobra.Command, dir, page string) ([]reports.HistoryRun, erro
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, leak.WithHint(fmt.Errorf("history: %w", err), "the folder is the one that `leakrig run --runs-dir` was given")
-	}
-	if len(runs) == 0 {
-		return nil, leak.WithHint(fmt.Errorf("history: no run directory below %s", dir), "`leakrig run watch-then-delete` makes one")
-	}
-	return runs, nil
+	return runs, err
 }
 
 // readHistoryRun keeps of a record what the page needs, since a history may be long.
@@ -103,7 +123,7 @@ func readHistoryRun(dir leak.RunDir, page string) reports.HistoryRun {
 	}
 	for i := range r.Record.Variants {
 		v := &r.Record.Variants[i]
-		v.Snapshots, v.Idle, v.Stacks = nil, nil, nil
+		v.Snapshots, v.Idle, v.Stacks, v.Replicas = nil, nil, nil, nil
 	}
 	if r.Verdict, err = dir.ReadVerdict(); err != nil && !errors.Is(err, os.ErrNotExist) {
 		r.Problem = err.Error()

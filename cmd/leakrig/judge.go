@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,10 +13,12 @@ import (
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/reports"
 	"github.com/leakrig/leakrig/scenarios"
+	"github.com/leakrig/leakrig/subjects"
 )
 
 func (a *app) judgeCommand() *cobra.Command {
 	var scenario, ratchet, format string
+	var again fleetBounds
 	c := &cobra.Command{
 		Use:   "judge RUN_DIR",
 		Short: "Decide again from the record of a run",
@@ -26,17 +27,25 @@ scenario file. No cluster, network or subject is needed. Verdict and reports in 
 written anew; with --scenario they stay as they are, and the verdict is only printed.
 
 With --ratchet a variant that is expected clean, and leaks, is held against a stored verdict: it fails
-only on what is new or worse than there, so that an old leak does not hide a new one.`,
+only on what is new or worse than there, so that an old leak does not hide a new one.
+
+The run directory of a fleet is judged with the bounds of its survey or those that are given, and its
+verdict is only printed.`,
 		Example: `  leakrig judge runs/watch-then-delete/20261120T140000Z
   leakrig judge runs/watch-then-delete/20261120T140000Z --scenario stricter.yaml
   leakrig judge runs/my-service/20261120T140000Z --ratchet known.json`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: folderArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := findFormat(format)
 			if err != nil {
 				return err
 			}
 			dir := leak.RunDir(args[0])
+			if isFleet(dir) {
+				a.code, err = again.judge(c, dir, format)
+				return err
+			}
 			s, record, err := readRun(dir, scenario)
 			if err != nil {
 				return err
@@ -53,6 +62,7 @@ only on what is new or worse than there, so that an old leak does not hide a new
 	}
 	c.Flags().StringVar(&scenario, "scenario", "", "judge with the checks of this scenario `file`")
 	c.Flags().StringVar(&ratchet, "ratchet", "", "fail only on what is new or worse than in this verdict.json, a `file` or run directory")
+	again.add(c)
 	formatFlag(c, &format)
 	return c
 }
@@ -68,13 +78,18 @@ Without --format all report files of the run directory are written anew and the 
 printed; with it, that report alone goes to standard output or to the file of --output.`,
 		Example: `  leakrig report runs/watch-then-delete/20261120T140000Z
   leakrig report runs/watch-then-delete/20261120T140000Z --format html --output leak.html`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: folderArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := findFormat(format)
 			if err != nil {
 				return err
 			}
 			dir := leak.RunDir(args[0])
+			if isFleet(dir) {
+				_, err = new(fleetBounds).judge(c, dir, format)
+				return err
+			}
 			s, record, err := readRun(dir, "")
 			if err != nil {
 				return err
@@ -88,7 +103,7 @@ printed; with it, that report alone goes to standard output or to the file of --
 			}
 			in := reports.Input{Scenario: s, Record: record, Verdict: verdict, RunDir: string(dir)}
 			all := !c.Flags().Changed("format") && output == ""
-			if in.Sources, err = sources(dir, in, all); err != nil {
+			if in.Sources, err = sources(dir, in, all, nil); err != nil {
 				return err
 			}
 			if all {
@@ -112,18 +127,17 @@ func formatFlag(c *cobra.Command, format *string) {
 	for _, f := range reports.Formats() {
 		names = append(names, f.Name)
 	}
-	c.Flags().StringVar(format, "format", "text", "what is printed: "+strings.Join(names, ", "))
+	wordFlag(c, format, "format", "text", names, "what is printed")
 }
 
+// findFormat is the report format of a name that the flag has let through.
 func findFormat(name string) (reports.Format, error) {
-	var names []string
 	for _, f := range reports.Formats() {
 		if f.Name == name {
 			return f, nil
 		}
-		names = append(names, f.Name)
 	}
-	return reports.Format{}, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--format %s: no such format", name), "it is one of: %s", strings.Join(names, ", "))}
+	return reports.Format{}, fmt.Errorf("--format %s: no such format", name)
 }
 
 // readRun reads a run directory. scenario is a file with other checks, "" for those of the run.
@@ -155,6 +169,8 @@ type conclusion struct {
 	fresh bool
 	// stored is a verdict that the new one must not be worse than, nil where there is none.
 	stored *leak.Verdict
+	// own is the source that the subject was just built from, nil where none was.
+	own *subjects.OwnSource
 }
 
 // conclude judges, prints a report, and decides the exit code.
@@ -165,7 +181,7 @@ func conclude(w io.Writer, dir leak.RunDir, s *leak.Scenario, record *leak.Recor
 	}
 	in := reports.Input{Scenario: s, Record: record, Verdict: verdict, RunDir: string(dir)}
 	var written error
-	in.Sources, written = sources(dir, in, c.write)
+	in.Sources, written = sources(dir, in, c.write, c.own)
 	if c.write {
 		written = errors.Join(written, dir.WriteVerdict(verdict), writeReports(dir, in))
 	}

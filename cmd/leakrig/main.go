@@ -35,11 +35,14 @@ func run(args []string) int {
 		fmt.Fprintln(os.Stderr, "\nleakrig: interrupted: stopping what was started (again to leave it as it is)")
 	})
 	defer unheard() // runs before stop, which would set it off
+	if err := servePprof(os.Getenv(pprofVariable)); err != nil {
+		return complain(err)
+	}
 	a := &app{args: args}
 	root := a.command()
 	root.SetArgs(args)
 	if err := root.ExecuteContext(ctx); err != nil {
-		return complain(err)
+		return forGitBisect(args, complain(err))
 	}
 	return a.code
 }
@@ -66,35 +69,34 @@ Exit codes:   0 as expected · 1 not as expected · 2 bad usage or scenario · 3
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
-	root.AddCommand(a.runCommand(), a.judgeCommand(), a.reportCommand(), historyCommand(), a.observeCommand(), a.diffCommand(), a.matchCommand(),
-		a.selfCheckCommand(), listCommand(), validateCommand(), kindsCommand(), nodeImageCommand(), doctorCommand(), cleanCommand(), versionCommand())
-	for _, c := range root.Commands() {
-		check := c.Args
-		c.Args = func(c *cobra.Command, args []string) error { return usage(c, check(c, args)) }
-	}
+	root.SetFlagErrorFunc(usage)
+	root.AddCommand(a.runCommand(), a.judgeCommand(), a.reportCommand(), historyCommand(), pruneCommand(), a.observeCommand(), a.diffCommand(), a.matchCommand(),
+		a.bisectCommand(), a.selfCheckCommand(), listCommand(), initCommand(), validateCommand(), kindsCommand(), schemaCommand(), nodeImageCommand(), imageCommand(), doctorCommand(), cleanCommand(), versionCommand(), workerCommand())
+	root.InitDefaultCompletionCmd()
+	refuse(root)
 	return root
 }
 
-// usage marks an error of the command line.
-func usage(c *cobra.Command, err error) error {
-	if err == nil {
-		return nil
+// refuse makes wrong arguments of c, and of the commands below it, errors of the command line.
+func refuse(c *cobra.Command) {
+	if !c.Runnable() {
+		c.Args, c.RunE = noCommand, func(c *cobra.Command, _ []string) error { return c.Help() }
 	}
-	return &leak.UsageError{Err: leak.WithHint(err, "%s --help", c.CommandPath())}
+	check := c.Args
+	c.Args = func(c *cobra.Command, args []string) error { return usage(c, operands(c, args, check(c, args))) }
+	for _, sub := range c.Commands() {
+		refuse(sub)
+	}
 }
 
 // complain prints an error with its hint and decides the exit code.
 func complain(err error) int {
 	fmt.Fprintf(os.Stderr, "leakrig: error: %s\n", printable(err.Error()))
 	if hint := leak.Hint(err); hint != "" {
-		fmt.Fprintf(os.Stderr, "leakrig: hint: %s\n", printable(hint))
+		fmt.Fprintf(os.Stderr, "leakrig: hint: %s\n", asCalled(printable(hint)))
 	}
 	var bad *leak.UsageError
-	// cobra returns unknown commands as plain errors.
-	isUsage := errors.As(err, &bad) || strings.HasPrefix(err.Error(), "unknown command")
-	return leak.ExitCode(errors.Is(err, context.Canceled), isUsage, true)
+	return leak.ExitCode(errors.Is(err, context.Canceled), errors.As(err, &bad), true)
 }
 
 // printable keeps control characters of foreign origin from the terminal.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
 )
@@ -34,7 +35,8 @@ With --skeleton it prints a scenario to start from instead, whose fingerprints a
 stacks.`,
 		Example: `  leakrig match runs/watch-then-delete/20261120T140000Z production.pb.gz
   leakrig match --skeleton production.txt > my-service.yaml`,
-		Args: cobra.RangeArgs(1, 2),
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: folderArgs,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			switch {
 			case f.skeleton != (len(args) == 1):
@@ -50,14 +52,11 @@ stacks.`,
 	c.Flags().IntVar(&f.top, "top", 10, "stacks to print, of those explained and of the others")
 	c.Flags().Float64Var(&f.minShare, "min-share", 0, "exit with 1 if less of production is explained, as in 0.5")
 	c.Flags().BoolVar(&f.skeleton, "skeleton", false, "print a scenario made from the profile")
-	c.Flags().StringVar(&f.format, "format", "text", "what is printed: text, json")
+	wordFlag(c, &f.format, "format", "text", textFormats(), "what is printed")
 	return c
 }
 
 func (f *matchFlags) match(out io.Writer, dir leak.RunDir, path string) (int, error) {
-	if f.format != "text" && f.format != "json" {
-		return 0, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--format %s: no such format", f.format), "it is one of: text, json")}
-	}
 	if f.top < 0 || f.minShare < 0 || f.minShare > 1 {
 		return 0, &leak.UsageError{Err: errors.New("--top must not be negative, --min-share is between 0 and 1")}
 	}
@@ -65,7 +64,7 @@ func (f *matchFlags) match(out io.Writer, dir leak.RunDir, path string) (int, er
 	if err != nil {
 		return 0, err
 	}
-	v, err := f.chosen(s, record)
+	v, err := f.chosen(s, record.Shown(checks.Judge(s, record)))
 	if err != nil {
 		return 0, err
 	}
@@ -118,7 +117,11 @@ func (f *matchFlags) chosen(s *leak.Scenario, record *leak.Record) (*leak.Varian
 	}
 	v := record.Variant(name)
 	if v == nil {
-		return nil, &leak.UsageError{Err: fmt.Errorf("--variant %s: the run has no such variant", name)}
+		var names []string
+		for _, v := range record.Variants {
+			names = append(names, v.Name)
+		}
+		return nil, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--variant %s: the run has no such variant", name), "%s", oneOfHint(name, names))}
 	}
 	if len(v.Snapshots) < 2 {
 		return nil, fmt.Errorf("%s: no round was measured", v.Name)

@@ -22,15 +22,18 @@ import (
 // observation is what `leakrig observe` makes a scenario of.
 type observation struct {
 	runFlags
-	URL, Pprof               string
+	URLs                     []string
+	Pprof                    string
 	CA, Cert, Key, TokenFile string
 	Insecure                 bool
 	Times, Concurrency       int
 	Operations, Warmup       int
 	Rounds, MaxRounds        int
 	Quiet, Timeout           time.Duration
+	Every, For               time.Duration
 	MaxGoroutines, MaxHeap   string
 	Argv                     []string
+	fleet                    fleetFlags
 }
 
 // reference is what a scenario would take for a parameter; there, two dollars stand for one.
@@ -47,13 +50,21 @@ metadata:
   description: {{json .Description}}
 spec:
   subject:
-    url: {{json .URL}}
+{{- if eq (len .URLs) 1}}
+    url: {{json (index .URLs 0)}}
+{{- else}}
+    urls: {{json .URLs}}
+{{- end}}
     pprof: {{json .Pprof}}
     access: {ca: {{json .CA}}, cert: {{json .Cert}}, key: {{json .Key}}, tokenFile: {{json .TokenFile}}, insecure: {{.Insecure}}}
   variants:
     - {name: observed, expect: clean}
   warmup: {rounds: {{.Warmup}}}
+{{- if .Every}}
+  soak: {every: {{.Every}}, for: {{.For}}}
+{{- else}}
   rounds: {{.Rounds}}
+{{- end}}
 {{- if .MaxRounds}}
   maxRounds: {{.MaxRounds}}
 {{- end}}
@@ -74,14 +85,14 @@ spec:
 
 // Description tells the report where the scenario comes from.
 func (o *observation) Description() string {
-	return "Written by leakrig observe: " + strings.Join(o.Argv, " ") + " against a program that ran already."
+	return "Written by leakrig observe: " + strings.Join(o.Argv, " ") + " against " + programs(len(o.URLs)) + " that ran already."
 }
 
 func (a *app) observeCommand() *cobra.Command {
 	o := observation{runFlags: runFlags{args: a.args, cluster: "auto", times: 1}}
 	c := &cobra.Command{
-		Use:   "observe URL [flags] -- COMMAND [ARG...]",
-		Short: "Judge any process that serves pprof, under the load of any command",
+		Use:   "observe URL... [flags] -- COMMAND [ARG...] | observe --selector LABELS|--targets FILE",
+		Short: "Judge any process that serves pprof, under the load of any command, or a whole fleet as it is",
 		Long: `Run a command round after round against a process that serves net/http/pprof, and judge how its
 goroutines and its heap grow: the judgement of leakrig run without a scenario file and without a cluster.
 It expects clean, so a leak ends it with exit code 1. The process is only read, never started or stopped.
@@ -90,13 +101,51 @@ URL is http, https or unix (unix:///run/app.sock). Where it has a path, pprof is
 /debug/pprof unless --pprof says otherwise. The command finds URL in its environment, and in OP the number
 of its first operation, which {{.Op}} in its arguments is, too.
 
-The run directory holds the scenario that was run: a start for one of your own.`,
+Several URLs, with -- before the command, are replicas of one program: each is read and judged by itself, and
+the worst is shown. URL in the command's environment is then each of them in turn.
+
+With --every and --for it soaks: a round comes so often, for so long, and the run directory stays small. With
+--resume the same command goes on with a soak that was cut short, while the process is the same one.
+
+The run directory holds the scenario that was run: a start for one of your own.
+
+With --selector, or --targets, and without a command it observes a fleet, hundreds or a thousand processes
+under whatever load they have: it sweeps over them, --every so often --for so long, and tells on which
+stacks goroutines grow, in how many of them, and where it is worst. It only reads.`,
 		Example: `  leakrig observe http://127.0.0.1:6060 -- curl -sf http://127.0.0.1:8080/orders
   leakrig observe https://127.0.0.1:8443/admin --ca ca.pem --cert me.pem --key me.key -- ./load.sh
-  leakrig observe unix:///run/app.sock --operations 100 --times 1 -- hey -n 100 http://127.0.0.1:8080/`,
-		Args: cobra.MinimumNArgs(2),
+  leakrig observe http://10.0.0.7:6060 http://10.0.0.8:6060 -- sh -c 'curl -sf $URL/orders'
+  leakrig observe http://127.0.0.1:6060 --every 10m --for 72h --resume -- ./load.sh
+  leakrig observe unix:///run/app.sock --operations 100 --times 1 -- hey -n 100 http://127.0.0.1:8080/
+  leakrig observe --selector app=orders --all-namespaces --every 1m --for 30m
+  leakrig observe --targets hosts.txt --counter http_requests_total`,
+		Args: func(c *cobra.Command, args []string) error {
+			if o.fleet.asked() {
+				return cobra.NoArgs(c, args)
+			}
+			return cobra.MinimumNArgs(2)(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			o.URL, o.Argv = args[0], args[1:]
+			if o.fleet.asked() {
+				if o.resume {
+					return usage(c, errors.New("--resume is for a soak, a fleet begins anew"))
+				}
+				a.code, err = o.survey(c)
+				return err
+			}
+			n := max(1, c.ArgsLenAtDash())
+			if n == len(args) {
+				return usage(c, errors.New("a command is missing after --"))
+			}
+			o.URLs, o.Argv = args[:n:n], args[n:]
+			switch flags := c.Flags(); {
+			case flags.Changed("every") != flags.Changed("for"):
+				return usage(c, errors.New("--every and --for need each other"))
+			case flags.Changed("every") && (flags.Changed("rounds") || flags.Changed("max-rounds")):
+				return usage(c, errors.New("rounds come by time (--every, --for) or by number (--rounds, --max-rounds)"))
+			case flags.Changed("every") && (o.Every <= 0 || o.For <= 0):
+				return usage(c, errors.New("--every and --for must be more than 0"))
+			}
 			a.code, err = o.run(c)
 			return err
 		},
@@ -104,11 +153,14 @@ The run directory holds the scenario that was run: a start for one of your own.`
 	f := c.Flags()
 	f.IntVar(&o.Rounds, "rounds", 7, "measured rounds")
 	f.IntVar(&o.MaxRounds, "max-rounds", 0, "where some check is undecided, go on, as many rounds at a time, up to so many (default: no more)")
+	f.DurationVar(&o.Every, "every", 0, "soak: a round so often instead of --rounds, with --for; a fleet: sweep so often (default 1m)")
+	f.DurationVar(&o.For, "for", 0, "how long to soak; a fleet: from the first sweep to the last (default 30m)")
+	f.BoolVar(&o.resume, "resume", false, resumeDoc)
 	f.IntVar(&o.Warmup, "warmup", 1, "rounds to throw away before the baseline")
 	f.IntVar(&o.Times, "times", 10, "invocations of the command in a round")
-	f.IntVar(&o.Concurrency, "concurrency", 1, "invocations under way at once, at most")
+	f.IntVar(&o.Concurrency, "concurrency", 1, "invocations under way at once, at most; of a fleet, targets read at once (default 32)")
 	f.IntVar(&o.Operations, "operations", 1, "operations that one invocation counts for")
-	f.DurationVar(&o.Timeout, "timeout", 5*time.Minute, "an invocation that takes longer has failed")
+	f.DurationVar(&o.Timeout, "timeout", 5*time.Minute, "an invocation that takes longer has failed; of a fleet, a target that does not answer for so long (default 10s)")
 	f.DurationVar(&o.Quiet, "quiet", time.Second, "settled when no group of goroutines shrank between two such windows")
 	f.StringVar(&o.MaxGoroutines, "max-goroutines", "0.05", "the most that goroutines may grow per operation")
 	f.StringVar(&o.MaxHeap, "max-heap", "4KiB", "the most that the heap may grow per operation")
@@ -119,6 +171,7 @@ The run directory holds the scenario that was run: a start for one of your own.`
 	f.StringVar(&o.TokenFile, "token-file", "", "`file` with a bearer token")
 	f.BoolVar(&o.Insecure, "insecure", false, "take any certificate")
 	f.StringVar(&o.runsDir, "runs-dir", "runs", "folder for run directories")
+	o.fleet.add(c)
 	formatFlag(c, &o.format)
 	return c
 }
@@ -144,16 +197,12 @@ func (o *observation) run(c *cobra.Command) (int, error) {
 	if err := errors.Join(checks.Feasible(s, 1), launcher.Check(s.Spec.Variants)); err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
-	dir, err := newRunDir(o.runsDir, s.Metadata.Name)
-	if err == nil {
-		err = dir.WriteFile(leak.ScenarioFile, src.Data)
-	}
-	if err != nil {
-		return 0, err
-	}
 	progress := newProgress(os.Stderr)
 	defer progress.Done()
-	record, err := o.measure(c.Context(), s, s.Spec.Variants, leak.Kind[leak.Provider]{}, launcher, dir, progress)
+	dir, record, release, err := o.recorded(s, src.Data, progress, func(dir leak.RunDir) (*leak.Record, error) {
+		return o.measure(c.Context(), s, s.Spec.Variants, leak.Kind[leak.Provider]{}, launcher, dir, progress)
+	})
+	defer release()
 	progress.Done()
 	if err != nil {
 		return 0, err
@@ -161,8 +210,15 @@ func (o *observation) run(c *cobra.Command) (int, error) {
 	return conclude(c.OutOrStdout(), dir, s, record, format, conclusion{write: true, fresh: true})
 }
 
-// absolute makes the paths of files independent of the folder that the scenario will lie in, and takes a
-// URL that leads to pprof itself for what it is.
+func programs(n int) string {
+	if n == 1 {
+		return "a program"
+	}
+	return fmt.Sprintf("%d replicas of a program", n)
+}
+
+// absolute makes the paths of files independent of the folder that the scenario will lie in, and takes URLs
+// that lead to pprof itself for what they are.
 func (o *observation) absolute() error {
 	for _, file := range []*string{&o.CA, &o.Cert, &o.Key, &o.TokenFile} {
 		if *file == "" {
@@ -174,13 +230,15 @@ func (o *observation) absolute() error {
 		}
 		*file = path
 	}
-	u, err := url.Parse(o.URL)
-	if err != nil {
-		return fmt.Errorf("URL: %w", err)
-	}
-	if base, ok := strings.CutSuffix(strings.TrimSuffix(u.Path, "/"), o.Pprof); ok && u.Scheme != "unix" {
-		u.Path = base
-		o.URL = u.String()
+	for i := range o.URLs {
+		u, err := url.Parse(o.URLs[i])
+		if err != nil {
+			return fmt.Errorf("URL: %w", err)
+		}
+		if base, ok := strings.CutSuffix(strings.TrimSuffix(u.Path, "/"), o.Pprof); ok && u.Scheme != "unix" {
+			u.Path = base
+			o.URLs[i] = u.String()
+		}
 	}
 	return nil
 }

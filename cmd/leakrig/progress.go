@@ -4,29 +4,54 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/leakrig/leakrig/leak"
 )
 
 // quietInterval is the silence after which a status line is written although no terminal shows it, so
 // that a CI log tells that a long build goes on.
 const quietInterval = 20 * time.Second
 
+// redrawInterval is how often the line on a terminal is drawn anew, with the time that is left.
+const redrawInterval = time.Second
+
 // progress writes to standard error: lines that stay, and on a terminal one line that is replaced.
 type progress struct {
-	mu       sync.Mutex
-	w        io.Writer
-	fd       int
-	terminal bool
-	last     time.Time // when something was last written
-	live     bool      // a status line is on the screen
+	mu sync.Mutex
+	w  io.Writer
+	// width is that of the terminal in columns, 0 where it cannot be told; nil where there is no terminal.
+	width func() int
+	last  time.Time              // when something was last written
+	line  func(width int) string // the status line, nil where there is none
+	drawn bool                   // it is on the screen
+	stop  chan struct{}          // ends the redrawing
 }
 
 func newProgress(f *os.File) *progress {
-	fd := int(f.Fd())
-	return &progress{w: f, fd: fd, terminal: term.IsTerminal(fd), last: time.Now()}
+	p := &progress{w: f, last: time.Now()}
+	if fd := int(f.Fd()); term.IsTerminal(fd) && !wantsPlain(os.Getenv) {
+		p.width = func() int {
+			columns, _, err := term.GetSize(fd)
+			if err != nil {
+				return 0
+			}
+			return columns
+		}
+	}
+	return p
+}
+
+// wantsPlain tells whether the environment asks for plain lines, even on a terminal.
+func wantsPlain(getenv func(string) string) bool {
+	ci := getenv("CI")
+	return getenv("NO_COLOR") != "" || getenv("TERM") == "dumb" || ci != "" && ci != "false"
 }
 
 func (p *progress) Log(format string, args ...any) {
@@ -35,26 +60,54 @@ func (p *progress) Log(format string, args ...any) {
 	p.clear()
 	p.last = time.Now()
 	fmt.Fprintln(p.w, printable(fmt.Sprintf(format, args...)))
+	p.draw()
 }
 
 func (p *progress) Status(format string, args ...any) {
+	line := printable(fmt.Sprintf(format, args...))
+	p.show(line, func(width int) string { return fit(width, line) })
+}
+
+// Watch shows how a measurement stands.
+func (p *progress) Watch(s leak.Standing) {
+	start := time.Now()
+	p.show(standing(0, s, -1), func(width int) string { return standing(width, s, time.Since(start)) })
+}
+
+// show replaces the status line. plain is what a CI log gets of it after a silence.
+func (p *progress) show(plain string, line func(width int) string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	line := printable(fmt.Sprintf(format, args...))
-	if !p.terminal {
+	if p.width == nil {
 		if time.Since(p.last) >= quietInterval {
 			p.last = time.Now()
-			fmt.Fprintln(p.w, line)
+			fmt.Fprintln(p.w, plain)
 		}
 		return
 	}
-	if width, _, err := term.GetSize(p.fd); err == nil && width > 1 {
-		runes := []rune(line)
-		line = string(runes[:min(len(runes), width-1)])
+	p.line = line
+	p.draw()
+	if p.stop == nil {
+		p.stop = make(chan struct{})
+		go p.redraw(p.stop)
 	}
-	p.clear()
-	fmt.Fprint(p.w, line)
-	p.live = true
+}
+
+func (p *progress) redraw(stop chan struct{}) {
+	tick := time.NewTicker(redrawInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+			p.mu.Lock()
+			if p.stop == stop {
+				p.draw()
+			}
+			p.mu.Unlock()
+		}
+	}
 }
 
 // Done takes the status line off the screen.
@@ -62,11 +115,121 @@ func (p *progress) Done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clear()
+	p.line = nil
+	if p.stop != nil {
+		close(p.stop)
+		p.stop = nil
+	}
+}
+
+// draw writes the line over the last one. The terminal is told not to wrap it meanwhile: it may have become
+// narrower, or show a character wider than one column.
+func (p *progress) draw() {
+	if p.line == nil {
+		return
+	}
+	fmt.Fprintf(p.w, "\r\x1b[?7l%s\x1b[K\x1b[?7h", p.line(p.width()))
+	p.drawn = true
 }
 
 func (p *progress) clear() {
-	if p.live {
+	if p.drawn {
 		fmt.Fprint(p.w, "\r\x1b[K")
-		p.live = false
+		p.drawn = false
 	}
+}
+
+// fit cuts a line to a terminal's width and leaves the last column free, which some wrap at. A width of 0
+// is none.
+func fit(width int, line string) string {
+	if width <= 0 {
+		return line
+	}
+	runes := []rune(line)
+	return string(runes[:min(len(runes), width-1)])
+}
+
+// standing is a line with as much as fits of what there is to tell: above all where the measurement is, then
+// how long it takes still, the first series, the rate, the other series. passed is the time since s was
+// taken; negative, it leaves out what moves.
+func standing(width int, s leak.Standing, passed time.Duration) string {
+	head := printable(s.Variant + ": " + s.Doing)
+	rate, left, series := "", "", make([]string, len(s.Series))
+	if s.Rate > 0 {
+		rate = formatRate(s.Rate)
+	}
+	if s.Left >= 0 && passed >= 0 {
+		left = formatLeft(s.Left - passed)
+	}
+	for i, one := range s.Series {
+		if n := len(one.Values); n > 0 && passed >= 0 {
+			series[i] = printable(fmt.Sprintf("%s %s %s", one.Name, leak.FormatValue(one.Values[n-1], one.Unit), sparkline(one.Values)))
+		}
+	}
+	byWeight := slices.Concat([]*string{&left}, pointers(series[:min(1, len(series))]), []*string{&rate}, pointers(series[min(1, len(series)):]))
+	room := width - 1 - utf8.RuneCountInString(head)
+	for _, text := range byWeight {
+		need := utf8.RuneCountInString(*text) + 2
+		switch {
+		case *text == "":
+		case width > 0 && need > room:
+			*text = ""
+		default:
+			room -= need
+		}
+	}
+	line := head
+	for _, text := range slices.Concat([]string{rate}, series, []string{left}) {
+		if text != "" {
+			line += "  " + text
+		}
+	}
+	return fit(width, line)
+}
+
+func pointers(texts []string) []*string {
+	var all []*string
+	for i := range texts {
+		all = append(all, &texts[i])
+	}
+	return all
+}
+
+func formatRate(perSecond float64) string {
+	if perSecond < 10 {
+		return fmt.Sprintf("%.1f op/s", perSecond)
+	}
+	return fmt.Sprintf("%.0f op/s", perSecond)
+}
+
+// formatLeft is an estimate in words, rounded as estimates are.
+func formatLeft(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return "nearly done"
+	case d < time.Minute:
+		return fmt.Sprintf("about %ds left", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("about %dm%02ds left", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("about %dh%02dm left", int(d.Hours()), int(d.Minutes())%60)
+}
+
+// sparks is how many values a sparkline shows, the last ones.
+const sparks = 12
+
+// sparkline draws values between their least and their most.
+func sparkline(values []float64) string {
+	values = values[max(0, len(values)-sparks):]
+	low, high := slices.Min(values), slices.Max(values)
+	steps := []rune("▁▂▃▄▅▆▇█")
+	var b strings.Builder
+	for _, v := range values {
+		step := 0
+		if high > low {
+			step = max(0, min(len(steps)-1, int((v-low)/(high-low)*float64(len(steps)-1))))
+		}
+		b.WriteRune(steps[step])
+	}
+	return b.String()
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,56 +47,78 @@ type runFlags struct {
 	format    string
 	options   cluster.Options
 	args      []string // the command line, for the record
+	with      []string
+	exitCode  string
+	// resume goes on with a soak that was cut short; earlier is its record, nil where a run is a new one.
+	resume  bool
+	earlier *leak.Record
+	// night is set for --all, folders is what it was given.
+	night   *nightFlags
+	folders []string
+	// made are the run directories that were made, in order.
+	made []leak.RunDir
 }
 
 func (a *app) runCommand() *cobra.Command {
 	f := runFlags{args: a.args}
-	all := false
+	var night nightFlags
 	c := &cobra.Command{
-		Use:   "run NAME|FILE...",
+		Use:   "run NAME|FILE... | --all [DIR]",
 		Short: "Run scenarios, judge them, and write their reports",
 		Long: `Run a scenario of the library (see leakrig list) or a scenario file: build the variants, boot the
 cluster, put the load on, read goroutines and heap around every round, judge, and write the report.
 
 Everything that was measured is in the run directory, which the last lines name. Results go to
 standard output, progress to standard error. Of several scenarios each is run, whatever became of the ones
-before; the exit code is the worst.`,
+before; the exit code is the worst, in the order 130, 2, 3, 1, 4, 0.
+
+--all runs the library, or every scenario file in DIR, and writes nightly.md and index.html beside the run
+directories. Only one such run at a time may use a runs directory. A scenario that does not run on the
+cluster that --cluster names is left out, and said to be; one that should run here but cannot counts as
+could not measure.`,
 		Example: `  leakrig run watch-then-delete
   leakrig run watch-then-delete --variant leaky --variant fixed
-  leakrig run ./my-service.yaml --rounds 12`,
-		Args: func(c *cobra.Command, args []string) error {
-			if all {
-				return cobra.NoArgs(c, args)
-			}
-			return cobra.MinimumNArgs(1)(c, args)
-		},
+  leakrig run ./my-service.yaml --rounds 12
+  leakrig run --all --prune`,
+		Args: func(c *cobra.Command, args []string) error { return night.check(c, args) },
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if all {
-				args = scenarios.Names()
-			}
-			if len(args) == 1 {
-				a.code, err = f.run(c, args[0])
+			if err := f.checkExitCode(len(args)); err != nil {
 				return err
 			}
-			a.code, err = f.runEach(c, args)
+			switch {
+			case night.all:
+				a.code, err = f.runNight(c, night, args)
+			case len(args) == 1:
+				a.code, err = f.run(c, args[0])
+			default:
+				a.code, err = f.runEach(c, scheduled(args))
+			}
 			return err
 		},
 	}
-	c.Flags().BoolVar(&all, "all", false, "run every scenario of the library")
-	c.Flags().StringVar(&f.cluster, "cluster", "auto", "provider: auto, "+strings.Join(kinds().Providers, ", "))
+	night.add(c)
+	wordFlag(c, &f.cluster, "cluster", "auto", append([]string{"auto"}, kinds().Providers...), "provider")
 	c.Flags().StringSliceVar(&f.variants, "variant", nil, "run only this variant (may be given several times)")
 	c.Flags().IntVar(&f.rounds, "rounds", 0, "measured rounds, instead of the scenario's")
 	c.Flags().IntVar(&f.times, "times", 1, "run it so often, and say how often it went as expected")
+	c.Flags().BoolVar(&f.resume, "resume", false, resumeDoc)
 	c.Flags().StringArrayVar(&f.set, "set", nil, "value of one of the scenario's parameters, `name=value` (may be given several times)")
 	c.Flags().StringVar(&f.runsDir, "runs-dir", "runs", "folder for run directories")
 	c.Flags().StringVar(&f.source, "source", "", "checkout that holds subjects/ (default: looked for from here up)")
-	c.Flags().StringVar(&f.placement, "placement", "", "process or pod, instead of the scenario's")
+	wordFlag(c, &f.placement, "placement", "", []string{leak.PlacementProcess, leak.PlacementPod}, "where the subject runs, instead of the scenario's")
 	c.Flags().BoolVar(&f.options.Keep, "keep", false, "leave a kind cluster running for --reuse (leakrig clean removes it)")
 	c.Flags().BoolVar(&f.options.Reuse, "reuse", false, "use a kind cluster that --keep has left, if it fits")
 	c.Flags().StringVar(&f.options.KubeconfigFile, "kubeconfig", "", "kubeconfig `file` of an existing cluster (default: as kubectl)")
 	c.Flags().StringVar(&f.options.Context, "context", "", "context of an existing cluster (default: the current one)")
 	c.Flags().BoolVar(&f.options.Yes, "yes", false, "run on a context that looks like production all the same")
+	workerFlags(c, &f.options)
+	c.Flags().StringSliceVar(&f.with, "with", nil, "build the variants with this version of a module, `module@version` (may be given several times)")
+	wordFlag(c, &f.exitCode, "exit-code", "verdict", []string{"verdict", exitBisect}, "what the exit code tells: bisect is for git bisect run, 0 clean, 1 leaking, 125 cannot tell")
 	formatFlag(c, &f.format)
+	c.ValidArgsFunction = scenarioArgs
+	completeWith(c, "variant", variantsOf)
+	completeWith(c, "set", parametersOf)
+	completeFolders(c, "runs-dir", "source")
 	return c
 }
 
@@ -111,14 +135,21 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if f.placement != "" && f.placement != leak.PlacementProcess && f.placement != leak.PlacementPod {
-		return 0, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--placement %s: no such placement", f.placement), "it is process or pod")}
-	}
 	variants, err := f.apply(s)
 	if err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
+	variants, with, err := f.otherVersions(s, variants)
+	if err != nil {
+		return 0, &leak.UsageError{Err: err}
+	}
 	if err := prepare(s, src); err != nil {
+		return 0, &leak.UsageError{Err: err}
+	}
+	// What is wrong with the program is told before a node image is looked for.
+	program := f.launcher(src, s, "")
+	program.With = with
+	if err := program.CheckProgram(variants); err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
 	progress := newProgress(os.Stderr)
@@ -128,6 +159,7 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 		return 0, err
 	}
 	launcher := f.launcher(src, s, provider.Name)
+	launcher.With = with
 	if err := launcher.Check(variants); err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
@@ -137,56 +169,14 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 	if f.times == 1 {
 		return once()
 	}
-	return repeat(c.OutOrStdout(), f.times, once)
-}
-
-// runEach runs scenarios one after another and ends with a line for each, and with their history.
-func (f *runFlags) runEach(c *cobra.Command, names []string) (int, error) {
-	var codes []int
-	var lines []string
-	flags := slices.DeleteFunc(slices.Clone(f.args), func(a string) bool { return a == "run" || a == "--all" || slices.Contains(names, a) })
-	for _, name := range names {
-		start := time.Now()
-		f.args = append([]string{"run", name}, flags...) // what makes this run alone
-		code, err := f.run(c, name)
-		if err != nil {
-			code = complain(err)
-		}
-		codes = append(codes, code)
-		lines = append(lines, fmt.Sprintf("  %-24s %-22s %s", name, meaning(code), time.Since(start).Round(time.Second)))
-		if code == leak.ExitInterrupted || c.Context().Err() != nil {
-			break
-		}
-	}
-	fmt.Fprintf(c.OutOrStdout(), "\n%s\n", strings.Join(lines, "\n"))
-	if _, err := os.Stat(f.runsDir); err != nil {
-		return leak.WorstExit(codes...), nil // nothing was run
-	}
-	return leak.WorstExit(codes...), writeHistory(c, f.runsDir, filepath.Join(f.runsDir, "index.html"))
-}
-
-// meaning is an exit code in words.
-func meaning(code int) string {
-	switch code {
-	case leak.ExitMet:
-		return leak.Met.String()
-	case leak.ExitNotMet:
-		return leak.NotMet.String()
-	case leak.ExitUnmeasured:
-		return leak.Unmeasured.String()
-	case leak.ExitInconclusive:
-		return leak.Undecided.String()
-	case leak.ExitInterrupted:
-		return "interrupted"
-	}
-	return "bad usage or scenario"
+	return f.repeat(c.OutOrStdout(), once)
 }
 
 // repeat runs a scenario several times and tells how often it went as expected.
-func repeat(w io.Writer, times int, once func() (int, error)) (int, error) {
+func (f *runFlags) repeat(w io.Writer, once func() (int, error)) (int, error) {
 	var codes []int
 	met := 0
-	for range times {
+	for range f.times {
 		code, err := once()
 		if err != nil {
 			return 0, err
@@ -199,26 +189,69 @@ func repeat(w io.Writer, times int, once func() (int, error)) (int, error) {
 			met++
 		}
 	}
+	how := "as expected"
+	if f.exitCode == exitBisect {
+		how = "clean"
+	}
 	low, high := checks.Share(met, len(codes))
-	_, err := fmt.Fprintf(w, "\n%d of %d runs as expected (95 %% interval of the share: %.0f to %.0f %%)\n", met, len(codes), 100*low, 100*high)
+	_, err := fmt.Fprintf(w, "\n%d of %d runs %s (95 %% interval of the share: %.0f to %.0f %%)\n", met, len(codes), how, 100*low, 100*high)
+	if f.exitCode == exitBisect {
+		return worstOfBisect(codes), err
+	}
 	return leak.WorstExit(codes...), err
 }
 
 // once is one run: measured, judged, reported.
 func (f *runFlags) once(c *cobra.Command, src scenarios.Source, s *leak.Scenario, variants []leak.Variant, provider leak.Kind[leak.Provider], launcher *subjects.Launcher, progress *progress, format reports.Format) (int, error) {
-	dir, err := newRunDir(f.runsDir, s.Metadata.Name)
+	text, secrets, err := scenarios.Redact(src.Data)
 	if err != nil {
 		return 0, err
 	}
-	if err := dir.WriteFile(leak.ScenarioFile, src.Data); err != nil {
-		return 0, err
+	for name, value := range src.Set {
+		if leak.LooksSecret(name) {
+			secrets.Add(value)
+		}
 	}
-	record, err := f.measure(c.Context(), s, variants, provider, launcher, dir, progress)
+	dir, record, release, err := f.recorded(s, text, progress, func(dir leak.RunDir) (*leak.Record, error) {
+		return f.measure(c.Context(), s, variants, provider, launcher, dir, progress, secrets...)
+	})
+	defer release()
 	progress.Done()
+	if err == nil && len(secrets) > 0 {
+		if err = redactLogs(dir, secrets); err == nil {
+			s, record, err = readRun(dir, "") // without them
+		}
+	}
 	if err != nil {
 		return 0, err
 	}
-	return conclude(c.OutOrStdout(), dir, s, record, format, conclusion{write: true, fresh: true})
+	code, err := conclude(c.OutOrStdout(), dir, s, record, format, conclusion{write: true, fresh: true, own: launcher.Own()})
+	if err == nil && f.exitCode == exitBisect {
+		code = bisectCode(s, record)
+	}
+	return code, err
+}
+
+// maxLog bounds the logs in which secrets are looked for; a longer one is cut there.
+const maxLog = 256 << 20
+
+// redactLogs takes secrets out of what the subject and the cluster have said.
+func redactLogs(dir leak.RunDir, secrets leak.Secrets) error {
+	return filepath.WalkDir(string(dir), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || filepath.Ext(path) != ".log" {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		data, err := io.ReadAll(io.LimitReader(f, maxLog))
+		f.Close()
+		if clean := secrets.Redact(data); err == nil && !bytes.Equal(clean, data) {
+			err = leak.WriteFile(path, clean)
+		}
+		return err
+	})
 }
 
 // parameters are the values of --set.
@@ -242,6 +275,12 @@ func (f *runFlags) apply(s *leak.Scenario) ([]leak.Variant, error) {
 	if f.times < 1 || f.times > maxTimes {
 		return nil, fmt.Errorf("--times must be between 1 and %d", maxTimes)
 	}
+	if f.rounds > 0 && s.Spec.Soak != nil {
+		return nil, leak.WithHint(errors.New("--rounds: the rounds of a soak come by time"), "change soak in the scenario, or leave --rounds out")
+	}
+	if f.resume && f.times > 1 {
+		return nil, errors.New("--resume and --times exclude each other")
+	}
 	if f.rounds > 0 {
 		s.Spec.Rounds = f.rounds
 		s.Spec.MaxRounds = max(s.Spec.MaxRounds, f.rounds)
@@ -259,7 +298,7 @@ func (f *runFlags) apply(s *leak.Scenario) ([]leak.Variant, error) {
 	}
 	for _, name := range f.variants {
 		if !slices.Contains(names, name) {
-			return nil, leak.WithHint(fmt.Errorf("--variant %s: %s has no such variant", name, s.Metadata.Name), "it has %s", strings.Join(names, ", "))
+			return nil, leak.WithHint(fmt.Errorf("--variant %s: %s has no such variant", name, s.Metadata.Name), "%s", oneOfHint(name, names))
 		}
 	}
 	return chosen, checks.Feasible(s, len(chosen))
@@ -278,9 +317,6 @@ func (f *runFlags) provider(ctx context.Context, s *leak.Scenario, variants []le
 	}
 	f.options.Protected = protectedWords()
 	auto := f.cluster == "auto"
-	if !auto && !slices.Contains(kinds().Providers, f.cluster) {
-		return none, bad("it is auto or one of: "+strings.Join(kinds().Providers, ", "), "no such provider")
-	}
 	if s.Spec.OwnClusters() && (f.options.Keep || f.options.Reuse) {
 		return none, &leak.UsageError{Err: leak.WithHint(errors.New("--keep and --reuse: the scenario observes the cluster itself, so no other run may have used it"), "leave them out")}
 	}
@@ -314,10 +350,13 @@ func (f *runFlags) provider(ctx context.Context, s *leak.Scenario, variants []le
 }
 
 func (f *runFlags) preflight(ctx context.Context, k leak.Kind[leak.Provider], s *leak.Scenario, variants []leak.Variant, p leak.Progress) error {
+	if err := workersReach(s, f.placed(s, k.Name)); err != nil && k.Name != "embedded" {
+		return err // embedded has no workers at all, and says so itself
+	}
 	if pre, ok := k.New().(leak.Preflighter); ok {
 		for _, v := range variants {
 			err := pre.Preflight(ctx, leak.BootOptions{
-				Spec: *s.Spec.Cluster, Fixtures: s.Spec.Fixtures, Pods: f.placed(s, k.Name) == leak.PlacementPod,
+				Spec: *s.Spec.Cluster, Fixtures: s.Spec.Fixtures, Pods: f.placed(s, k.Name) == leak.PlacementPod, LoadsPods: loadsPods(s), Workers: hasWorkers(s),
 				Node: v.Node, Components: s.Spec.Subject.Components, Progress: p,
 			})
 			if err != nil || !s.Spec.OwnClusters() {
@@ -326,6 +365,14 @@ func (f *runFlags) preflight(ctx context.Context, k leak.Kind[leak.Provider], s 
 		}
 	}
 	return nil
+}
+
+// loadsPods tells whether an action works on pods that run.
+func loadsPods(s *leak.Scenario) bool {
+	return slices.ContainsFunc(slices.Concat(s.Spec.Warmup.Round, s.Spec.Round), func(b leak.Block[leak.Action]) bool {
+		user, ok := b.Value.(leak.ClusterUser)
+		return ok && user.UsesPods()
+	})
 }
 
 // protectedWords make a context look like production.
@@ -366,12 +413,14 @@ func prepare(s *leak.Scenario, src scenarios.Source) error {
 }
 
 // newRunDir makes a folder that no other run has.
-func newRunDir(runs, scenario string) (leak.RunDir, error) {
+func newRunDir(runs, scenario string) (leak.RunDir, error) { return newDir(runs, scenario, "") }
+
+func newDir(runs, scenario, prefix string) (leak.RunDir, error) {
 	parent := filepath.Join(runs, scenario)
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return "", leak.WithHint(fmt.Errorf("run directory: %w", err), "is the disk full or the folder read-only? --runs-dir names another one")
 	}
-	stamp := time.Now().UTC().Format("20060102T150405Z")
+	stamp := prefix + time.Now().UTC().Format("20060102T150405Z")
 	for i := 1; ; i++ {
 		name := stamp
 		if i > 1 {
@@ -400,34 +449,26 @@ func (f *runFlags) launcher(src scenarios.Source, s *leak.Scenario, provider str
 }
 
 // measure runs the scenario and returns its record, with all that was started stopped again.
-func (f *runFlags) measure(ctx context.Context, s *leak.Scenario, variants []leak.Variant, provider leak.Kind[leak.Provider], launcher *subjects.Launcher, dir leak.RunDir, progress leak.Progress) (*leak.Record, error) {
-	scratch, err := os.MkdirTemp("", "leakrig-*")
+func (f *runFlags) measure(ctx context.Context, s *leak.Scenario, variants []leak.Variant, provider leak.Kind[leak.Provider], launcher *subjects.Launcher, dir leak.RunDir, progress leak.Progress, secrets ...string) (*leak.Record, error) {
+	scratch, remove, err := newScratch()
 	if err != nil {
-		return nil, leak.WithHint(err, "TMPDIR names another folder for temporary files")
+		return nil, err
 	}
-	defer os.RemoveAll(scratch)
+	defer remove()
 	launcher.Scratch = filepath.Join(scratch, "subjects")
-	config := runner.Config{
-		Scenario: s, Variants: variants, Dir: dir, Launcher: launcher, Metrics: metrics(s), Progress: progress,
-		Version: version(), Args: f.args, CheckEvery: checkEvery, OwnClusters: s.Spec.OwnClusters(), LookAgain: checks.JudgesHung(s),
-		Enough: func(v leak.Variant, record leak.VariantRecord) string {
-			return checks.Enough(s, v, record, leak.MetricsByName(metrics(s)))
-		},
+	config := f.config(s, variants, dir, progress)
+	config.Launcher, config.Secrets, config.Resume = launcher, secrets, f.earlier
+	if s.Spec.Soak != nil && len(s.Spec.Subject.Addresses()) > 0 {
+		config.Identity = profiles.Identity{}
 	}
 	logs := dir.Path("cluster")
 	if provider.New != nil {
 		config.Boot = func(ctx context.Context, v leak.Variant) (leak.Cluster, error) {
-			clusterDir, logs := filepath.Join(scratch, "cluster"), logs
+			b := boot{provider: provider, run: runID(dir), scratch: filepath.Join(scratch, "cluster"), logs: logs}
 			if config.OwnClusters {
-				clusterDir, logs = filepath.Join(clusterDir, v.Name), filepath.Join(logs, v.Name)
+				b.scratch, b.logs = filepath.Join(b.scratch, v.Name), filepath.Join(logs, v.Name)
 			}
-			if err := errors.Join(os.MkdirAll(logs, 0o700), os.MkdirAll(clusterDir, 0o700)); err != nil {
-				return nil, err
-			}
-			return provider.New().Boot(ctx, leak.BootOptions{
-				Spec: *s.Spec.Cluster, Fixtures: s.Spec.Fixtures, Run: runID(dir), Node: v.Node, Components: s.Spec.Subject.Components,
-				Scratch: clusterDir, Logs: logs, Progress: progress,
-			})
+			return b.up(ctx, s, v, progress)
 		}
 	}
 	record, err := runner.Run(ctx, config)
@@ -435,6 +476,33 @@ func (f *runFlags) measure(ctx context.Context, s *leak.Scenario, variants []lea
 		os.RemoveAll(logs) // of interest only when something went wrong
 	}
 	return record, err
+}
+
+// config is what a run is told, apart from its launcher and its cluster.
+func (f *runFlags) config(s *leak.Scenario, variants []leak.Variant, dir leak.RunDir, progress leak.Progress) runner.Config {
+	return runner.Config{
+		Scenario: s, Variants: variants, Dir: dir, Metrics: metrics(s), Progress: progress,
+		Version: version(), Args: f.args, CheckEvery: checkEvery, OwnClusters: s.Spec.OwnClusters(), LookAgain: checks.JudgesHung(s),
+		Enough: func(v leak.Variant, record leak.VariantRecord) string {
+			return checks.Enough(s, v, record, leak.MetricsByName(metrics(s)))
+		},
+	}
+}
+
+// boot is where a cluster is booted: run names it, scratch and logs are folders for it.
+type boot struct {
+	provider           leak.Kind[leak.Provider]
+	run, scratch, logs string
+}
+
+func (b boot) up(ctx context.Context, s *leak.Scenario, v leak.Variant, progress leak.Progress) (leak.Cluster, error) {
+	if err := errors.Join(os.MkdirAll(b.logs, 0o700), os.MkdirAll(b.scratch, 0o700)); err != nil {
+		return nil, err
+	}
+	return b.provider.New().Boot(ctx, leak.BootOptions{
+		Spec: *s.Spec.Cluster, Fixtures: s.Spec.Fixtures, Run: b.run, Node: v.Node, Components: s.Spec.Subject.Components,
+		Scratch: b.scratch, Logs: b.logs, Progress: progress,
+	})
 }
 
 // runID names the run as a DNS label: its start, and something that no other run has.

@@ -1,14 +1,16 @@
 package main
 
 import (
-	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -16,20 +18,30 @@ import (
 // The scripts in testdata/script run the real command line, each in a folder of its own, against real
 // child processes; they need no cluster.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
-		"leakrig": main,
-		"exits":   exits,
-		"served":  served,
-		"get":     get,
-	})
+	// They mostly wait, so more of them than processors get on together.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	testscript.Main(m, map[string]func(){"leakrig": main})
 }
 
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
+
+func runScripts(t *testing.T, dir string) {
+	t.Parallel()
 	goCache := goEnv(t, "GOCACHE")
+	// Programs of their own: this test's binary takes a second to start under the race detector, and they are
+	// started hundreds of times.
+	tools := t.TempDir()
+	build := exec.Command("go", "build", "-o", tools, "./testdata/tools/exits", "./testdata/tools/get", "./testdata/tools/served")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir: dir,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GOCACHE", goCache)
+			env.Setenv("PATH", tools+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("LEAKRIG_CACHE", filepath.Join(env.WorkDir, "cache"))
 			env.Setenv("TMPDIR", env.WorkDir)
 			return os.CopyFS(filepath.Join(env.WorkDir, "faulty"), os.DirFS("testdata/faulty"))
@@ -42,7 +54,9 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await":  await,
+			"exits":  exits,
 			"listen": listen,
+			"proxy":  proxy,
 			"tiny":   tiny,
 			"subst":  subst,
 		},
@@ -58,24 +72,19 @@ func goEnv(t *testing.T, name string) string {
 	return string(out[:len(out)-1])
 }
 
-// exits CODE COMMAND ARG... succeeds when the command ends with exactly that code.
-func exits() {
-	want, err := strconv.Atoi(os.Args[1])
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	cmd := exec.Command(os.Args[2], os.Args[3:]...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	err = cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	if got := cmd.ProcessState.ExitCode(); got != want {
-		fmt.Fprintf(os.Stderr, "exit code %d, want %d\n", got, want)
-		os.Exit(1)
+// exits CODE COMMAND ARG... runs the program of that name, which scripts that a shell runs call, too.
+func exits(ts *testscript.TestScript, _ bool, args []string) { ts.Check(ts.Exec("exits", args...)) }
+
+// await FILE VAR waits for a file and puts what it holds into a variable.
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if data, err := os.ReadFile(ts.MkAbs(args[0])); err == nil && len(data) > 0 {
+			ts.Setenv(args[1], strings.TrimSpace(string(data)))
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s never came", args[0])
+		}
 	}
 }
 

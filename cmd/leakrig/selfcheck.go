@@ -9,9 +9,11 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/leak"
@@ -21,14 +23,21 @@ import (
 // selfCheckPrefix marks the scenarios of the library that calibrate the rig.
 const selfCheckPrefix = "calibration"
 
+// maxParallel bounds --parallel.
+const maxParallel = 16
+
 type selfCheck struct {
 	runFlags
-	repeats int
-	suites  []string
+	repeats, parallel int
+	suites            []string
+
+	mu     sync.Mutex
+	recall checks.Recall
+	done   int // suites
 }
 
 func (a *app) selfCheckCommand() *cobra.Command {
-	f := selfCheck{runFlags: runFlags{args: a.args, cluster: "auto", times: 1}}
+	f := &selfCheck{runFlags: runFlags{args: a.args, cluster: "auto", times: 1}}
 	c := &cobra.Command{
 		Use:   "selfcheck",
 		Short: "Plant leaks of known size, and look-alikes, and tell what the rig sees on this machine",
@@ -48,11 +57,15 @@ inconclusive, never leaking. The floor is the growth that a check could not have
 	}
 	suites := calibrationSuites()
 	c.Flags().IntVar(&f.repeats, "repeats", 1, "how often each suite is run")
+	c.Flags().IntVar(&f.parallel, "parallel", 1, "how many suites run at a time: they mostly wait, but a busy machine sees less")
 	c.Flags().StringSliceVar(&f.suites, "suite", suites, "run only this suite (may be given several times)")
 	c.Flags().StringSliceVar(&f.variants, "variant", nil, "run only this variant (may be given several times)")
 	c.Flags().StringVar(&f.runsDir, "runs-dir", "", "keep the run directories in this `folder`")
 	c.Flags().StringVar(&f.source, "source", "", "checkout that holds subjects/ (default: looked for from here up)")
-	c.Flags().StringVar(&f.format, "format", "text", "what is printed: text, json")
+	wordFlag(c, &f.format, "format", "text", textFormats(), "what is printed")
+	completeFlag(c, "suite", suites)
+	completeWith(c, "variant", func([]string) []string { return variantsOf(f.suites) })
+	completeFolders(c, "runs-dir", "source")
 	return c
 }
 
@@ -64,20 +77,20 @@ func (f *selfCheck) check(c *cobra.Command) (int, error) {
 	switch {
 	case f.repeats < 1:
 		return 0, &leak.UsageError{Err: errors.New("--repeats must be 1 or more")}
-	case f.format != "text" && f.format != "json":
-		return 0, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--format %s: no such format", f.format), "it is one of: text, json")}
+	case f.parallel < 1 || f.parallel > maxParallel:
+		return 0, &leak.UsageError{Err: fmt.Errorf("--parallel must be between 1 and %d", maxParallel)}
 	}
 	for _, suite := range f.suites {
 		if !slices.Contains(calibrationSuites(), suite) {
-			return 0, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--suite %s: no such suite", suite), "it is one of: %s", strings.Join(calibrationSuites(), ", "))}
+			return 0, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--suite %s: no such suite", suite), "%s", oneOfHint(suite, calibrationSuites()))}
 		}
 	}
 	if f.runsDir == "" {
-		dir, err := os.MkdirTemp("", "leakrig-selfcheck-*")
+		dir, remove, err := newScratch()
 		if err != nil {
-			return 0, leak.WithHint(err, "TMPDIR names another folder for temporary files")
+			return 0, err
 		}
-		defer os.RemoveAll(dir)
+		defer remove()
 		f.runsDir = dir
 	}
 	var err error
@@ -86,28 +99,41 @@ func (f *selfCheck) check(c *cobra.Command) (int, error) {
 	}
 	progress := newProgress(os.Stderr)
 	defer progress.Done()
-	var recall checks.Recall
+	group, ctx := errgroup.WithContext(c.Context())
+	group.SetLimit(f.parallel)
 	for i := range f.repeats {
 		for _, suite := range f.suites {
-			progress.Log("%s, %d of %d", suite, i+1, f.repeats)
-			if err := f.suite(c.Context(), suite, &recall, progress); err != nil {
-				return 0, fmt.Errorf("%s: %w", suite, err)
-			}
+			group.Go(func() error {
+				if err := context.Cause(ctx); err != nil {
+					return err
+				}
+				progress.Log("%s, %d of %d", suite, i+1, f.repeats)
+				if err := f.suite(ctx, suite, progress); err != nil {
+					return fmt.Errorf("%s: %w", suite, err)
+				}
+				return nil
+			})
 		}
 	}
+	if err := group.Wait(); err != nil && c.Context().Err() == nil {
+		return 0, err
+	}
 	progress.Done()
+	if all := f.repeats * len(f.suites); f.done < all && c.Context().Err() != nil { // hours may have gone into the rest
+		fmt.Fprintf(os.Stderr, "leakrig: interrupted: the tables are of the %d of %d suites that were done\n", f.done, all)
+	}
 	if f.format == "json" {
 		out := json.NewEncoder(c.OutOrStdout())
 		out.SetIndent("", " ")
-		err = out.Encode(&recall)
+		err = out.Encode(&f.recall)
 	} else {
-		err = printRecall(c.OutOrStdout(), &recall)
+		err = printRecall(c.OutOrStdout(), &f.recall)
 	}
-	return leak.ExitCode(c.Context().Err() != nil, false, false, recall.Result()), err
+	return leak.ExitCode(c.Context().Err() != nil, false, false, f.recall.Result()), err
 }
 
 // suite runs one calibration scenario once.
-func (f *selfCheck) suite(ctx context.Context, name string, recall *checks.Recall, p leak.Progress) error {
+func (f *selfCheck) suite(ctx context.Context, name string, p leak.Progress) error {
 	src, s, err := open(name, nil)
 	if err != nil {
 		return err
@@ -160,7 +186,10 @@ func (f *selfCheck) suite(ctx context.Context, name string, recall *checks.Recal
 			return fmt.Errorf("%s: %w", vv.Variant, err)
 		}
 	}
-	recall.Add(verdict, truth)
+	f.mu.Lock()
+	f.recall.Add(verdict, truth)
+	f.done++
+	f.mu.Unlock()
 	return dir.WriteVerdict(verdict)
 }
 

@@ -12,15 +12,16 @@ import (
 const maxSources = 200
 
 // sources are the source lines that a report shows: those that the run directory has, and what is at hand
-// on this machine. A machine that has none of them still renders what the run's had.
-func sources(dir leak.RunDir, in reports.Input, write bool) (leak.Sources, error) {
+// on this machine. A machine that has none of them still renders what the run's had. own is what was built
+// for this very run, nil later: a folder has no version.
+func sources(dir leak.RunDir, in reports.Input, write bool, own *subjects.OwnSource) (leak.Sources, error) {
 	known, err := dir.ReadSources()
 	if err != nil {
 		return nil, err
 	}
 	all := leak.Sources{}
 	maps.Copy(all, known)
-	finder := subjects.NewSourceFinder()
+	finder := subjects.NewSourceFinder().WithOwn(own)
 	for _, f := range reports.SourceFrames(in) {
 		key := f.Subject.SourceKey(f.Frame)
 		if _, ok := all[key]; ok || key == "" || len(all) >= maxSources {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -54,10 +55,34 @@ func cacheDir() (string, error) {
 	return dir, nil
 }
 
-// version is what the build says of itself.
+// release is the version of a released build, set by the linker (internal/release.sh).
+var release string
+
+// version is what the build says of itself: the release, else the module's version or its commit.
 func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
 	}
-	return "(unknown)"
+	return versionOf(release, info)
+}
+
+func versionOf(release string, info *debug.BuildInfo) string {
+	if release != "" {
+		return release
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	if commit := settings["vcs.revision"]; commit != "" {
+		if settings["vcs.modified"] == "true" {
+			return "(devel) " + commit + " and changes"
+		}
+		return "(devel) " + commit
+	}
+	return cmp.Or(info.Main.Version, "(unknown)")
 }

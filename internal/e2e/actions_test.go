@@ -80,7 +80,7 @@ spec:
 	}
 }
 
-// Where the subject is no pod there is nothing to exec in, and the run says so.
+// Where no pod runs there is nothing to exec in, and that is said before anything boots.
 func TestExecNeedsAPod(t *testing.T) {
 	privateTmp(t)
 	file := filepath.Join(t.TempDir(), "exec.yaml")
@@ -99,7 +99,7 @@ spec:
 		t.Fatal(err)
 	}
 	r := run(t, "run", file, "--runs-dir", t.TempDir())
-	if r.code != leak.ExitUnmeasured || !strings.Contains(r.stdout, "the subject is no pod") || !strings.Contains(r.stdout, "hint: selector and namespace say which pods are meant") {
+	if r.code != leak.ExitUsage || !strings.Contains(r.stderr, "the embedded control plane has no nodes") || !strings.Contains(r.stderr, "hint: use --cluster kind") {
 		t.Error(r)
 	}
 }

@@ -84,12 +84,15 @@ func TestExamples(t *testing.T) {
 	for _, file := range files {
 		file, err := filepath.Abs(file)
 		check(t, err)
-		p := openPage(t, file, true)
-		looksRight(t, p)
-		p.quiet(t)
-		if dir := os.Getenv("LEAKRIG_PICTURES"); dir != "" {
-			pictures(t, file, filepath.Join(dir, strings.TrimSuffix(filepath.Base(file), ".html")))
-		}
+		name := strings.TrimSuffix(filepath.Base(file), ".html")
+		t.Run(name, func(t *testing.T) {
+			p := openPage(t, file, true)
+			looksRight(t, p)
+			p.quiet(t)
+			if dir := os.Getenv("LEAKRIG_PICTURES"); dir != "" {
+				pictures(t, file, filepath.Join(dir, name))
+			}
+		})
 	}
 	met("chromium")
 }
@@ -177,6 +180,48 @@ func TestReportWithScript(t *testing.T) {
 }
 
 // A viewer whose policy drops the style sheet as well still shows everything, all tabs below one another.
+// The page on two profiles, with and without its script; boxes of several frames are searched and walked
+// through frame by frame and box by box.
+func TestDiffInBrowser(t *testing.T) {
+	call := func(names ...string) leak.Stack {
+		s := leak.Stack{State: "select"}
+		for _, n := range names {
+			s.Frames = append([]leak.Frame{{Func: "example.com/p." + n, File: "example.com/p/p.go", Line: 3}}, s.Frames...)
+		}
+		return s
+	}
+	d := &leak.Diff{Unit: "goroutines", Source: "dump", From: 10, To: 60, Stacks: []leak.StackGrowth{
+		{Stack: call("main", "serve", "handle", "wait"), From: 0, To: 50}, {Stack: call("main", "serve", "idle"), From: 10, To: 10 - 3},
+	}}
+	var b bytes.Buffer
+	check(t, reports.Diff(&b, reports.DiffInput{Diff: d, Base: "before.txt", Now: "<b>after.txt", Max: 10}))
+	file := filepath.Join(t.TempDir(), "diff.html")
+	check(t, os.WriteFile(file, b.Bytes(), 0o644))
+	for _, script := range []bool{false, true} {
+		p := openPage(t, file, script)
+		readable(t, p)
+		if shown := evaluate[int](t, p.ctx, `[...document.querySelectorAll('.flame')].find(e => e.checkVisibility()).querySelectorAll(':scope > svg > rect').length`); shown != 4 {
+			t.Errorf("script %t: %d boxes, want the whole, two callers, and one of each stack", script, shown)
+		}
+		if script {
+			check(t, chromedp.Do(p.ctx, chromedp.Focus(chromedp.CSS(`.flame-box`)), chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.ArrowDown)))
+			if said := evaluate[string](t, p.ctx, `document.querySelector('.at-frame').textContent`); !strings.HasPrefix(said, "example.com/p.handle\nexample.com/p.wait [select]\ntotal +50, new") {
+				t.Errorf("two boxes down there is %q", said)
+			}
+			check(t, chromedp.Do(p.ctx, chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowUp)))
+			if said := evaluate[string](t, p.ctx, `document.querySelector('.at-frame').textContent`); !strings.HasPrefix(said, "example.com/p.main\nexample.com/p.serve\ntotal +47") {
+				t.Errorf("right of it and up there is %q", said)
+			}
+			check(t, chromedp.Do(p.ctx, chromedp.SendKeys(chromedp.CSS(`.flame-tools input`), "a")))
+			if said := evaluate[string](t, p.ctx, `document.querySelector('.flame-tools output').textContent`); !strings.HasPrefix(said, "6 frames, 100") { // in 4 boxes, each with an a in its name
+				t.Errorf("found %q", said)
+			}
+		}
+		p.quiet(t)
+	}
+	met("chromium")
+}
+
 func TestReportWithoutStyle(t *testing.T) {
 	file := writeReport(t, reportInput(60, nil), "html")
 	page, err := os.ReadFile(file)
@@ -354,6 +399,19 @@ func looksRight(t *testing.T, p *opened) {
 			t.Errorf("%d of %s in sight", n, what)
 		}
 	}
+	// Whichever tab is chosen, its panel alone is in sight.
+	if hidden := evaluate[string](t, p.ctx, `[...document.querySelectorAll('.tabs')].flatMap(tabs => {
+		const inputs = [...tabs.querySelectorAll(':scope > input')], was = inputs.find(i => i.checked);
+		const bad = inputs.filter(i => {
+			i.checked = true;
+			const shown = [...tabs.querySelectorAll(':scope > .panel')].filter(e => getComputedStyle(e).display !== 'none');
+			return shown.length !== 1 || shown[0] !== i.nextElementSibling.nextElementSibling;
+		});
+		was.checked = true;
+		return bad.map(i => i.id);
+	}).join()`); hidden != "" {
+		t.Errorf("tabs that do not show their panel alone: %s", hidden)
+	}
 	readable(t, p)
 }
 
@@ -415,9 +473,11 @@ func reportInput(stacks int, name func(string) string) reports.Input {
 	in := reports.Input{
 		RunDir:   "runs/browser/20261120T140312Z",
 		Scenario: &leak.Scenario{Metadata: leak.Metadata{Name: "browser", Description: name("A scenario")}},
-		Record: &leak.Record{Schema: leak.RecordSchema, Scenario: "browser", Leakrig: "(test)", Started: start, Finished: start.Add(time.Minute),
+		Record: &leak.Record{
+			Schema: leak.RecordSchema, Scenario: "browser", Leakrig: "(test)", Started: start, Finished: start.Add(time.Minute),
 			Plan: leak.Plan{Variants: []string{"leaky", "fixed"}, Rounds: 8}, Warnings: []string{name("a log line")},
-			Metrics: map[string]leak.Metric{"goroutine.count": {Unit: "goroutines"}, "heap.alloc": {Unit: "bytes"}, "heap.objects": {Unit: "objects"}}},
+			Metrics: map[string]leak.Metric{"goroutine.count": {Unit: "goroutines"}, "heap.alloc": {Unit: "bytes"}, "heap.objects": {Unit: "objects"}},
+		},
 		Verdict: &leak.Verdict{Schema: leak.VerdictSchema, Result: leak.Met, Sentence: name("leaky leaks, fixed is clean.")},
 	}
 	for _, variant := range in.Record.Plan.Variants {
@@ -425,8 +485,10 @@ func reportInput(stacks int, name func(string) string) reports.Input {
 		outcome := map[string]leak.Outcome{"leaky": leak.Leaking, "fixed": leak.Clean}[variant]
 		vr := leak.VariantRecord{Name: variant, Stacks: map[string]leak.Stack{}}
 		var grown []leak.StackGrowth
-		f := leak.Finding{Check: "goroutines", Kind: "growth", Series: "goroutine.count", Unit: "goroutines", Outcome: outcome, Summary: name("a finding"),
-			PerOperation: float64(growth), Low: float64(growth) * 0.9, High: float64(growth) * 1.1, Bound: 0.1, BoundPerOperation: true}
+		f := leak.Finding{
+			Check: "goroutines", Kind: "growth", Series: "goroutine.count", Unit: "goroutines", Outcome: outcome, Summary: name("a finding"),
+			PerOperation: float64(growth), Low: float64(growth) * 0.9, High: float64(growth) * 1.1, Bound: 0.1, BoundPerOperation: true,
+		}
 		for round := range 9 {
 			var groups []leak.Group
 			for i := range stacks {
@@ -444,15 +506,19 @@ func reportInput(stacks int, name func(string) string) reports.Input {
 			shot := leak.Snapshot{Round: round, Operations: 20 * round, Settle: leak.SettleResult{Settled: true}}
 			for _, probe := range []string{"goroutine", "heap"} {
 				source := map[string]string{"goroutine": "profile", "heap": "heap"}[probe]
-				shot.Samples = append(shot.Samples, leak.Sample{Probe: probe, Groups: map[string][]leak.Group{source: groups}, Files: []string{fmt.Sprintf("%s/round-%d/%s.pb.gz", variant, round, probe)},
-					Values: map[string]float64{"count": float64(50 + 60*int64(round)*growth), "alloc": 1 << 20, "objects": 5000}})
+				shot.Samples = append(shot.Samples, leak.Sample{
+					Probe: probe, Groups: map[string][]leak.Group{source: groups}, Files: []string{fmt.Sprintf("%s/round-%d/%s.pb.gz", variant, round, probe)},
+					Values: map[string]float64{"count": float64(50 + 60*int64(round)*growth), "alloc": 1 << 20, "objects": 5000},
+				})
 			}
 			f.Points = append(f.Points, leak.Point{Round: round, Operations: 20 * round, Value: shot.Samples[0].Values["count"]})
 			vr.Snapshots = append(vr.Snapshots, shot)
 		}
 		in.Record.Variants = append(in.Record.Variants, vr)
-		in.Verdict.Variants = append(in.Verdict.Variants, leak.VariantVerdict{Variant: variant, Outcome: outcome, Result: leak.Met, Reason: name("a reason"),
-			Findings: []leak.Finding{f}, Growing: grown, HeapGrowing: grown})
+		in.Verdict.Variants = append(in.Verdict.Variants, leak.VariantVerdict{
+			Variant: variant, Outcome: outcome, Result: leak.Met, Reason: name("a reason"),
+			Findings: []leak.Finding{f}, Growing: grown, HeapGrowing: grown,
+		})
 	}
 	return in
 }

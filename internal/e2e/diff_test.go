@@ -3,16 +3,12 @@
 package e2e
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/pprof/profile"
 )
@@ -29,50 +25,22 @@ func TestDiffAgainstPprof(t *testing.T) {
 	const rounds = 7
 	var ours, theirs []cost
 	for range rounds {
-		ours = append(ours, measure(t, leakrig, "diff", base, now))
-		theirs = append(theirs, measure(t, pprof, "-top", "-symbolize=none", "-diff_base", base, now))
+		ours = append(ours, measureCommand(t, leakrig, "diff", base, now))
+		theirs = append(theirs, measureCommand(t, pprof, "-top", "-symbolize=none", "-diff_base", base, now))
 	}
-	a, b := median(ours), median(theirs)
-	t.Logf("leakrig diff %v, %d MiB; go tool pprof %v, %d MiB (medians of %d)", a.wall, a.rss>>20, b.wall, b.rss>>20, rounds)
-	if a.wall > b.wall {
-		t.Errorf("slower: %v against %v", a.wall, b.wall)
+	a, b := medianOf(ours, wall), medianOf(theirs, wall)
+	c, d := medianOf(ours, rss), medianOf(theirs, rss)
+	t.Logf("leakrig diff %v, %d MiB; go tool pprof %v, %d MiB (medians of %d)", a, c>>20, b, d>>20, rounds)
+	if a > b {
+		t.Errorf("slower: %v against %v", a, b)
 	}
-	if a.rss > b.rss {
-		t.Errorf("larger: %d KiB against %d KiB", a.rss>>10, b.rss>>10)
+	if c > d {
+		t.Errorf("larger: %d KiB against %d KiB", c>>10, d>>10)
 	}
-	if !strings.Contains(ours[0].stdout, "goroutines  100000 → 100500 (+500)") || !strings.Contains(theirs[0].stdout, "leaf7") {
-		t.Errorf("%.300s\n%.300s", ours[0].stdout, theirs[0].stdout)
+	if !strings.Contains(ours[0].output, "goroutines  100000 → 100500 (+500)") || !strings.Contains(theirs[0].output, "leaf7") {
+		t.Errorf("%.300s\n%.300s", ours[0].output, theirs[0].output)
 	}
 	met("pprof")
-}
-
-type cost struct {
-	wall   time.Duration
-	rss    int64
-	stdout string
-}
-
-func measure(t *testing.T, program string, args ...string) cost {
-	t.Helper()
-	cmd := exec.Command(program, args...)
-	var out bytes.Buffer
-	cmd.Stdout = &out
-	start := time.Now()
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%s: %v", program, err)
-	}
-	return cost{time.Since(start), cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10, out.String()}
-}
-
-func median(costs []cost) cost {
-	var walls []time.Duration
-	var sizes []int64
-	for _, c := range costs {
-		walls, sizes = append(walls, c.wall), append(sizes, c.rss)
-	}
-	slices.Sort(walls)
-	slices.Sort(sizes)
-	return cost{wall: walls[len(walls)/2], rss: sizes[len(sizes)/2]}
 }
 
 func output(t *testing.T, cmd *exec.Cmd) string {

@@ -51,8 +51,18 @@ func containers(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// The same scenario gives the same verdict and the same growth as a pod and as a process on kind, and
-// as a process on an existing cluster; a kept cluster serves all of them.
+// onNetwork lists the containers that the engine has on kind's network.
+func onNetwork(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("docker", "network", "inspect", "kind", "--format", "{{range .Containers}}{{.Name}} {{end}}").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// The same scenario gives the same verdict and the same growth on the embedded control plane, as a pod and as a process
+// on kind, and as a process on an existing cluster; a kept cluster serves all of these.
 func TestKind(t *testing.T) {
 	needsKind(t)
 	privateTmp(t)
@@ -75,6 +85,7 @@ func TestKind(t *testing.T) {
 		growth[name] = findingOf(t, variantVerdict(t, verdict, "leaky"), "receive").PerOperation
 		return r
 	}
+	measure("process on embedded", "process", "--cluster", "embedded")
 	r := measure("pod on kind", "pod", "--cluster", "kind", "--keep")
 	met("kind")
 	kept := regexp.MustCompile(`kubeconfig (\S+)`).FindStringSubmatch(r.stderr)
@@ -118,67 +129,114 @@ func productionKubeconfig(t *testing.T, kubeconfig string) string {
 // Ctrl-C at any stage leaves no container, no process and no kubeconfig.
 func TestKindInterrupt(t *testing.T) {
 	needsKind(t)
-	for name, stage := range map[string]func(*testing.T, *rig){
-		"while the containers are made": func(t *testing.T, _ *rig) {
+	for name, stage := range map[string]func(t *testing.T, r *rig, runs string){
+		"while the containers are made": func(t *testing.T, _ *rig, _ string) {
 			waitFor(t, func() bool { return containers(t) != "" })
 		},
-		"while kubeadm runs": func(t *testing.T, _ *rig) {
+		"while kubeadm runs": func(t *testing.T, _ *rig, _ string) {
 			waitFor(t, func() bool { return containers(t) != "" })
 			time.Sleep(5 * time.Second)
 		},
-		"under load": func(t *testing.T, r *rig) { r.until(t, `fixed: round 1/8`) },
-		"while it is deleted": func(t *testing.T, r *rig) {
-			r.until(t, `fixed: round 8/8`)
-			time.Sleep(2500 * time.Millisecond)
+		"under load": func(t *testing.T, r *rig, _ string) { r.until(t, `fixed: round 1/8`) },
+		"while it is deleted": func(t *testing.T, r *rig, runs string) {
+			r.until(t, `fixed: idling`)
+			dir := runDir(t, runs)
+			waitFor(t, func() bool {
+				record, err := dir.ReadRecord()
+				return err == nil && len(record.Variants) == 1 && record.Variants[0].Idle != nil
+			})
+			time.Sleep(500 * time.Millisecond) // deleting it takes some seconds
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			privateTmp(t)
 			runs := t.TempDir()
 			r := start(t, "run", "watch-then-delete", "--cluster", "kind", "--runs-dir", runs, "--variant", "fixed")
-			stage(t, r)
+			stage(t, r, runs)
 			if err := syscall.Kill(-r.cmd.Process.Pid, syscall.SIGINT); err != nil {
 				t.Fatal(err)
 			}
 			got := r.wait(t)
-			// An interrupt that comes when all is measured and judged changes nothing any more.
-			if got.code != leak.ExitInterrupted && name != "while it is deleted" {
+			if got.code != leak.ExitInterrupted {
 				t.Errorf("%s", got)
 			}
-			if got.code == leak.ExitInterrupted && !readRecord(t, runDir(t, runs)).Interrupted {
+			if !readRecord(t, runDir(t, runs)).Interrupted {
 				t.Error("the record does not say interrupted")
 			}
-			if left := containers(t); left != "" {
-				t.Errorf("containers are left: %s", left)
+			if left := containers(t) + onNetwork(t); left != "" {
+				t.Errorf("containers or their network's ends are left: %s", left)
 			}
 			met("kind")
 		})
 	}
 }
 
-// A cluster that stops answering ends the run as not measured, with what was measured kept.
-func TestKindNodePaused(t *testing.T) {
+// What a rig that was killed has left of a cluster, the next run removes.
+func TestKindKilled(t *testing.T) {
 	needsKind(t)
-	privateTmp(t)
-	runs := t.TempDir()
-	r := start(t, "run", "watch-then-delete", "--cluster", "kind", "--runs-dir", runs, "--variant", "fixed")
-	r.until(t, `fixed: round 2/8`)
-	node := containers(t)
-	if out, err := exec.Command("docker", "pause", node).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	defer run(t, "clean") // the engine may have made a container when its client had gone
+	args := []string{"run", "watch-then-delete", "--cluster", "kind", "--runs-dir", t.TempDir(), "--variant", "fixed"}
+	killed := start(t, args...)
+	waitFor(t, func() bool { return containers(t) != "" })
+	if err := killed.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
 	}
-	got := r.wait(t)
-	if got.code != leak.ExitUnmeasured || !strings.Contains(got.stdout, "paused") {
+	_ = killed.cmd.Wait()
+	left := containers(t)
+	next := start(t, args...)
+	next.until(t, `removed what a run that was killed has left: cluster leakrig-`)
+	if now := containers(t); strings.Contains(now, left) {
+		t.Errorf("%s is still there: %s", left, now)
+	}
+	if err := syscall.Kill(-next.cmd.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if got := next.wait(t); got.code != leak.ExitInterrupted {
 		t.Error(got)
 	}
-	dir := runDir(t, runs)
+}
+
+// A cluster that stops answering ends the run as not measured, with what was measured kept.
+func TestKindStopsAnswering(t *testing.T) {
+	needsKind(t)
+	for _, c := range []struct{ name, said, docker string }{
+		{"its node is paused", "paused", "pause %s"},
+		// The kubelet starts a static pod again for as long as it has the manifest.
+		{"its API server is killed for good", "API server no longer answers", "exec %s sh -c 'rm /etc/kubernetes/manifests/kube-apiserver.yaml && kill -9 $(pidof kube-apiserver)'"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			privateTmp(t)
+			runs := t.TempDir()
+			r := start(t, "run", "watch-then-delete", "--cluster", "kind", "--runs-dir", runs, "--variant", "fixed")
+			r.until(t, `fixed: round 2/8`)
+			if out, err := exec.Command("sh", "-c", "docker "+fmt.Sprintf(c.docker, containers(t))).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			got := r.wait(t)
+			if got.code != leak.ExitUnmeasured || !strings.Contains(got.stdout, c.said) || !strings.Contains(got.stdout, "hint:") {
+				t.Error(got)
+			}
+			twoRoundsKept(t, runDir(t, runs))
+			// What a frozen node has to say cannot be had.
+			if logs, err := filepath.Glob(runDir(t, runs).Path("cluster", "*")); err != nil || len(logs) == 0 && c.docker != "pause %s" {
+				t.Errorf("no logs of the cluster were kept: %v", err)
+			}
+			met("kind")
+		})
+	}
+}
+
+// twoRoundsKept fails where the first two rounds of a run that could not go on are not there to be judged.
+func twoRoundsKept(t *testing.T, dir leak.RunDir) {
+	t.Helper()
 	if have := len(readRecord(t, dir).Variants[0].Snapshots) - 1; have < 2 {
 		t.Errorf("%d rounds were kept", have)
 	}
 	if r := run(t, "judge", string(dir)); r.code != leak.ExitUnmeasured || !strings.Contains(r.stdout, "of 8 planned rounds") {
 		t.Error(r)
 	}
-	met("kind")
 }
 
 // The engine stops in the middle of round 3. It takes the engine from every other user of the machine,
@@ -200,13 +258,7 @@ func TestKindEngineStops(t *testing.T) {
 	if got.code != leak.ExitUnmeasured || !strings.Contains(got.stdout, "vanished") || !strings.Contains(got.stdout, "hint:") {
 		t.Error(got)
 	}
-	dir := runDir(t, runs)
-	if have := len(readRecord(t, dir).Variants[0].Snapshots) - 1; have < 2 {
-		t.Errorf("%d rounds were kept", have)
-	}
-	if r := run(t, "judge", string(dir)); r.code != leak.ExitUnmeasured || !strings.Contains(r.stdout, "of 8 planned rounds") {
-		t.Error(r)
-	}
+	twoRoundsKept(t, runDir(t, runs))
 	if r := run(t, "clean"); r.code != 0 {
 		t.Error(r)
 	}
@@ -240,9 +292,9 @@ func TestKindTwoAtOnce(t *testing.T) {
 	privateTmp(t)
 	var both sync.WaitGroup
 	results := make([]result, 2)
-	rigs := []*rig{}
+	rigs, runs := []*rig{}, t.TempDir()
 	for range results {
-		rigs = append(rigs, start(t, "run", "watch-then-delete", "--cluster", "kind", "--variant", "fixed", "--rounds", "5", "--runs-dir", t.TempDir()))
+		rigs = append(rigs, start(t, "run", "watch-then-delete", "--cluster", "kind", "--variant", "fixed", "--rounds", "5", "--runs-dir", runs))
 	}
 	for i, r := range rigs {
 		both.Go(func() { results[i] = r.wait(t) })
@@ -250,8 +302,11 @@ func TestKindTwoAtOnce(t *testing.T) {
 	both.Wait()
 	for i, r := range results {
 		if r.code != leak.ExitMet {
-			t.Errorf("%s: %s", fmt.Sprint("run ", i), r)
+			t.Errorf("run %d: %s", i, r)
 		}
+	}
+	if dirs, err := filepath.Glob(filepath.Join(runs, "watch-then-delete", "*", leak.VerdictFile)); err != nil || len(dirs) != 2 {
+		t.Errorf("their run directories: %v %v", dirs, err)
 	}
 	met("kind")
 }

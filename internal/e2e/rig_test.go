@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,6 +50,54 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	return m.Run()
+}
+
+// built compiles a package below dir as a static binary, and returns its path.
+func built(t *testing.T, dir, pkg string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "program")
+	build := exec.Command("go", "build", "-o", path, pkg)
+	build.Dir = filepath.Join(root, dir)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
+// serving starts a service on loopback, as a process of its own that nobody restarts, and returns where it is.
+func serving(t *testing.T, program string) string {
+	t.Helper()
+	address := freeAddress(t)
+	service := exec.Command(program)
+	service.Env = append(os.Environ(), "LEAKRIG_LISTEN="+address)
+	if err := service.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = service.Process.Kill()
+		_ = service.Wait()
+	})
+	waitFor(t, func() bool {
+		resp, err := http.Get("http://" + address + "/healthz")
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err == nil && resp.StatusCode == http.StatusOK
+	})
+	http.DefaultClient.CloseIdleConnections()
+	return "http://" + address
+}
+
+// freeAddress is one on loopback where nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }
 
 // met tells which real part a test has met, for `make test` to count.

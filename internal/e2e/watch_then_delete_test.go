@@ -4,14 +4,17 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -235,16 +238,7 @@ func TestControlPlaneDies(t *testing.T) {
 	runs := t.TempDir()
 	r := start(t, "run", "watch-then-delete", "--cluster", "embedded", "--runs-dir", runs, "--variant", "fixed")
 	r.until(t, `fixed: round 2/8`)
-	killed := 0
-	for _, pid := range started(t, tmp) {
-		if exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); filepath.Base(exe) == "kube-apiserver" {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-			killed++
-		}
-	}
-	if killed != 1 {
+	if killed := signalServer(t, tmp, syscall.SIGKILL); killed != 1 {
 		t.Fatalf("killed %d API servers", killed)
 	}
 	got := r.wait(t)
@@ -259,6 +253,115 @@ func TestControlPlaneDies(t *testing.T) {
 	if have := len(readRecord(t, dir).Variants[0].Snapshots) - 1; have < 2 {
 		t.Errorf("%d rounds were kept", have)
 	}
+}
+
+// An API server that comes back before the rig gives it up costs the run nothing but time.
+func TestControlPlaneComesBack(t *testing.T) {
+	tmp := privateTmp(t)
+	runs := t.TempDir()
+	r := start(t, "run", "watch-then-delete", "--cluster", "embedded", "--runs-dir", runs, "--variant", "fixed")
+	r.until(t, `fixed: round 2/8`)
+	if n := signalServer(t, tmp, syscall.SIGSTOP); n != 1 {
+		t.Fatalf("stopped %d API servers", n)
+	}
+	time.Sleep(3 * time.Second)
+	signalServer(t, tmp, syscall.SIGCONT)
+	if got := r.wait(t); got.code != leak.ExitMet {
+		t.Fatal(got)
+	}
+	met("kube-apiserver")
+}
+
+// signalServer signals the API servers that were started with this temporary folder, and returns how many.
+func signalServer(t *testing.T, tmp string, signal syscall.Signal) int {
+	t.Helper()
+	n := 0
+	for _, pid := range started(t, tmp) {
+		if exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); filepath.Base(exe) == "kube-apiserver" {
+			if err := syscall.Kill(pid, signal); err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+	}
+	return n
+}
+
+// A subject that stops answering altogether, its pprof too, ends the measurement: every reading has its
+// deadline.
+func TestFrozenSubject(t *testing.T) {
+	privateTmp(t)
+	dir, runs := t.TempDir(), t.TempDir()
+	scenario := filepath.Join(dir, "frozen.yaml")
+	if err := os.CopyFS(filepath.Join(dir, "faulty"), os.DirFS(filepath.Join(root, "cmd/leakrig/testdata/faulty"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(scenario, []byte(`apiVersion: leakrig.dev/v1
+kind: Scenario
+metadata: {name: frozen}
+spec:
+  subject: {build: ./faulty, args: [freezes]}
+  variants: [{name: only, expect: clean}]
+  warmup: {rounds: 1}
+  rounds: 3
+  round: [post: {path: /work, times: 5, timeout: 500ms}]
+  probes: [goroutine, heap]
+  checks: [delta: {probe: goroutine, max: 3}]
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	r := run(t, "run", scenario, "--runs-dir", runs)
+	if r.code != leak.ExitUnmeasured || !strings.Contains(r.stdout, "hint:") || time.Since(begin) > 2*time.Minute {
+		t.Errorf("after %s: %s", time.Since(begin), r)
+	}
+}
+
+// A rig that is killed, at the boot or under load, takes its control plane and its subject with it, and what
+// it had written stays readable; `leakrig clean` removes its folder.
+func TestKilledRig(t *testing.T) {
+	for _, name := range []string{"at the boot", "under load"} {
+		t.Run(name, func(t *testing.T) {
+			tmp := privateTmp(t)
+			runs := t.TempDir()
+			r := start(t, "run", "watch-then-delete", "--cluster", "embedded", "--runs-dir", runs, "--variant", "fixed")
+			if name == "under load" {
+				r.until(t, `fixed: round 2/8`)
+			} else {
+				waitFor(t, func() bool {
+					return slices.ContainsFunc(started(t, tmp), func(pid int) bool {
+						exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+						return filepath.Base(exe) == "etcd"
+					})
+				})
+			}
+			if err := r.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = r.cmd.Wait()
+			waitFor(t, func() bool { return len(started(t, tmp)) == 0 })
+			locks, err := filepath.Glob(filepath.Join(tmp, "leakrig-*", ".in-use"))
+			if err != nil || len(locks) != 1 {
+				t.Fatalf("%v %v", locks, err)
+			}
+			long := time.Now().Add(-time.Hour)
+			if err := os.Chtimes(locks[0], long, long); err != nil {
+				t.Fatal(err)
+			}
+			if got := run(t, "clean"); !strings.Contains(got.stdout, "removed folder "+filepath.Dir(locks[0])) {
+				t.Error(got)
+			}
+			if _, err := os.Stat(filepath.Dir(locks[0])); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("it is still there: %v", err)
+			}
+			if name == "under load" {
+				if have := len(readRecord(t, runDir(t, runs)).Variants[0].Snapshots) - 1; have < 1 {
+					t.Errorf("%d rounds were kept", have)
+				}
+			}
+		})
+	}
+	met("kube-apiserver")
 }
 
 // moduleVersion builds a subject and asks go version -m, not the rig.

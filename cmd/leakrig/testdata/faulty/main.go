@@ -7,6 +7,7 @@ import (
 	"net/http/pprof"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -30,15 +31,23 @@ func main() {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 	}
 	var operations atomic.Int64
-	mux.HandleFunc("/work", func(w http.ResponseWriter, _ *http.Request) {
+	if fault == "freezes" {
+		time.AfterFunc(time.Second, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) })
+	}
+	mux.HandleFunc("/work", func(w http.ResponseWriter, r *http.Request) {
 		switch n := operations.Add(1); {
 		case fault == "dies-in-round-2" && n == 15: // 5 of warm-up, 5 of round 1, the last of round 2
 			fmt.Println("\x1b[31mpanic: out of cheese")
+			os.Exit(2)
+		case fault == "tells" && n == 15: // secrets, and dies
+			fmt.Println("panic: the token is", os.Getenv("API_TOKEN"), "and the header", r.Header.Get("Authorization"))
 			os.Exit(2)
 		case fault == "fails":
 			http.Error(w, "no such table", http.StatusInternalServerError)
 		case fault == "slow":
 			time.Sleep(300 * time.Millisecond)
+		case fault == "hangs" && n > 10: // from round 2 on
+			<-r.Context().Done()
 		case fault == "leaks":
 			go func() { select {} }()
 		}

@@ -1,3 +1,6 @@
+// Command served is a process that leakrig did not start: it serves pprof in the current folder's way (plain, tls
+// or unix) and, on a port of its own, /leak, /fine and, to leak by the clock from then on, /drip. Its addresses
+// are in the files pprof.url and load.url.
 package main
 
 import (
@@ -8,25 +11,18 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"math/big"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"os"
-	"strings"
 	"time"
-
-	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// served is a process that leakrig did not start: it serves pprof in the current folder's way (plain, tls
-// or unix) and, on a port of its own, /leak and /fine. Its addresses are in the files pprof.url and
-// load.url.
-func served() {
+func main() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/admin/debug/pprof/", func(w http.ResponseWriter, r *http.Request) {
-		if os.Args[1] == "tls" && r.Header.Get("Authorization") != "Bearer secret" {
+		if os.Args[1] == "tls" && r.Header.Get("Authorization") != "Bearer hunter2-of-tls" {
 			http.Error(w, "who are you?", http.StatusUnauthorized)
 			return
 		}
@@ -35,6 +31,13 @@ func served() {
 	loaded := http.NewServeMux()
 	loaded.HandleFunc("/leak", func(http.ResponseWriter, *http.Request) { go servedLeak() })
 	loaded.HandleFunc("/fine", func(http.ResponseWriter, *http.Request) {})
+	loaded.HandleFunc("/drip", func(http.ResponseWriter, *http.Request) {
+		go func() {
+			for range time.Tick(50 * time.Millisecond) {
+				go servedLeak()
+			}
+		}()
+	})
 	go serveOn(listenOn("tcp", "127.0.0.1:0"), "load.url", "http://%s", loaded)
 	switch os.Args[1] {
 	case "plain":
@@ -105,28 +108,4 @@ func authorities() *tls.Config {
 
 func writePEM(file, kind string, der []byte) {
 	mustNot(os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-}
-
-// get asks for a URL once; what is no 200 is a failure.
-func get() {
-	resp, err := http.Get(os.Args[1])
-	mustNot(err)
-	_, err = io.Copy(io.Discard, resp.Body)
-	mustNot(err)
-	if resp.StatusCode != http.StatusOK {
-		mustNot(fmt.Errorf("status %s", resp.Status))
-	}
-}
-
-// await FILE VAR waits for a file and puts what it holds into a variable.
-func await(ts *testscript.TestScript, _ bool, args []string) {
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if data, err := os.ReadFile(ts.MkAbs(args[0])); err == nil && len(data) > 0 {
-			ts.Setenv(args[1], strings.TrimSpace(string(data)))
-			return
-		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("%s never came", args[0])
-		}
-	}
 }

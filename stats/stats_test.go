@@ -1,4 +1,4 @@
-package checks
+package stats
 
 import (
 	"math"
@@ -57,7 +57,7 @@ func TestMannKendallBruteForce(t *testing.T) {
 				}
 			}
 			rand.New(rand.NewPCG(1, uint64(ties))).Shuffle(n, func(i, j int) { y[i], y[j] = y[j], y[i] })
-			if got, want := mannKendall(y), d.atMost(falls(y)); got != want {
+			if got, want := MannKendall(y), d.atMost(falls(y)); got != want {
 				t.Fatalf("%v: p = %v, want %v", y, got, want)
 			}
 		}
@@ -94,13 +94,13 @@ func TestKendallTables(t *testing.T) {
 
 // The cloud seeding data of Smith (1967), example 9.1 in Hollander and Wolfe: slope −0.056.
 func TestTheilSenPublished(t *testing.T) {
-	got, ok := theilSen([]float64{1, 2, 3, 4, 5}, []float64{1.26, 1.27, 1.12, 1.16, 1.03})
-	if !ok || !near(got.slope, -0.056, 5e-4) {
-		t.Errorf("slope %v, published −0.056", got.slope)
+	got, ok := TheilSen([]float64{1, 2, 3, 4, 5}, []float64{1.26, 1.27, 1.12, 1.16, 1.03})
+	if !ok || !near(got.Slope, -0.056, 5e-4) {
+		t.Errorf("slope %v, published −0.056", got.Slope)
 	}
 	// n = 5 cuts one slope of ten at neither end: P(inversions ≤ 0) = 1/120, P(≤ 1) = 5/120 > 2.5 %.
-	if !near(got.low, -0.15, 1e-9) || !near(got.high, 0.04, 1e-9) {
-		t.Errorf("interval %v to %v, want −0.15 to 0.04", got.low, got.high)
+	if !near(got.Low, -0.15, 1e-9) || !near(got.High, 0.04, 1e-9) {
+		t.Errorf("interval %v to %v, want −0.15 to 0.04", got.Low, got.High)
 	}
 }
 
@@ -117,11 +117,11 @@ func TestTheilSenTable(t *testing.T) {
 		{name: "no two x differ", x: []float64{3, 3}, y: []float64{1, 2}, notCalculation: true},
 		{name: "nothing at all", notCalculation: true},
 	} {
-		got, ok := theilSen(tt.x, tt.y)
-		if ok == tt.notCalculation || got.slope != tt.slope {
+		got, ok := TheilSen(tt.x, tt.y)
+		if ok == tt.notCalculation || got.Slope != tt.slope {
 			t.Errorf("%s: %+v, %v", tt.name, got, ok)
 		}
-		if tt.name[:3] != "one" && (got.low != tt.lo || got.high != tt.hi) {
+		if tt.name[:3] != "one" && (got.Low != tt.lo || got.High != tt.hi) {
 			t.Errorf("%s: interval %+v", tt.name, got)
 		}
 	}
@@ -137,20 +137,20 @@ func seq(n int) []float64 {
 
 // The interval has to hold the true slope in 95 % of samples or more, at every number of points.
 func TestTheilSenCoverage(t *testing.T) {
+	const repeat = 2000
 	rng := rand.New(rand.NewPCG(7, 7))
 	for _, n := range []int{5, 8, 12, 30, 70} {
-		const trials = 2000
 		hit := 0
-		for range trials {
+		for range repeat {
 			y := make([]float64, n)
 			for i := range y {
 				y[i] = 3*float64(i) + rng.NormFloat64()
 			}
-			if f, _ := theilSen(seq(n), y); f.low <= 3 && 3 <= f.high {
+			if f, _ := TheilSen(seq(n), y); f.Low <= 3 && 3 <= f.High {
 				hit++
 			}
 		}
-		if share := float64(hit) / trials; share < 0.94 {
+		if share := float64(hit) / float64(repeat); share < 0.94 {
 			t.Errorf("%d points: %.3f of the intervals hold the slope", n, share)
 		}
 	}
@@ -165,25 +165,25 @@ func TestStatisticsSymmetry(t *testing.T) {
 			y[i] = float64(rng.IntN(12)) // ties on purpose
 			minus[i], shifted[i] = -y[i], 4*y[i]+100
 		}
-		a, _ := theilSen(x, y)
-		b, _ := theilSen(x, minus)
-		if !near(a.slope, -b.slope, 1e-12) || !near(a.low, -b.high, 1e-12) || !near(a.high, -b.low, 1e-12) {
+		a, _ := TheilSen(x, y)
+		b, _ := TheilSen(x, minus)
+		if !near(a.Slope, -b.Slope, 1e-12) || !near(a.Low, -b.High, 1e-12) || !near(a.High, -b.Low, 1e-12) {
 			t.Fatalf("%v: %+v mirrored is %+v", y, a, b)
 		}
-		if c, _ := theilSen(x, shifted); !near(c.slope, 4*a.slope, 1e-9) {
-			t.Fatalf("%v: slope %v scaled is %v", y, a.slope, c.slope)
+		if c, _ := TheilSen(x, shifted); !near(c.Slope, 4*a.Slope, 1e-9) {
+			t.Fatalf("%v: slope %v scaled is %v", y, a.Slope, c.Slope)
 		}
-		if a.low > a.slope || a.slope > a.high {
+		if a.Low > a.Slope || a.Slope > a.High {
 			t.Fatalf("%v: %+v is not in its own interval", y, a)
 		}
-		if mannKendall(y) != mannKendall(shifted) {
+		if MannKendall(y) != MannKendall(shifted) {
 			t.Fatalf("%v: the trend depends on the scale", y)
 		}
 		// Rising and falling p overlap in the probability of the observed count itself, so exceed 1.
 		reversed := slices.Clone(y)
 		slices.Reverse(reversed)
-		if mannKendall(y)+mannKendall(reversed) < 1-1e-12 {
-			t.Fatalf("%v: p = %v, reversed %v", y, mannKendall(y), mannKendall(reversed))
+		if MannKendall(y)+MannKendall(reversed) < 1-1e-12 {
+			t.Fatalf("%v: p = %v, reversed %v", y, MannKendall(y), MannKendall(reversed))
 		}
 	}
 }
@@ -191,8 +191,8 @@ func TestStatisticsSymmetry(t *testing.T) {
 // Exact and approximated p have to meet where one takes over from the other.
 func TestApproximationMeetsExact(t *testing.T) {
 	for name, sizes := range map[string][]int{
-		"no ties":   slices.Repeat([]int{1}, maxExact),
-		"pairs":     slices.Repeat([]int{2}, maxExact/2),
+		"no ties":   slices.Repeat([]int{1}, MaxExact),
+		"pairs":     slices.Repeat([]int{2}, MaxExact/2),
 		"two steps": {20, 20, 20},
 	} {
 		exact := newInversions(sizes)
@@ -221,13 +221,13 @@ func TestInversionsSumToOne(t *testing.T) {
 		}
 	}
 	// 1/60! is far below what a difference of large numbers would leave.
-	if p := mannKendall(seq(60)); p <= 0 || !near(p*math.Gamma(61), 1, 1e-6) {
+	if p := MannKendall(seq(60)); p <= 0 || !near(p*math.Gamma(61), 1, 1e-6) {
 		t.Errorf("60 rising points: p·60! = %v", p*math.Gamma(61))
 	}
-	if p := mannKendall(make([]float64, 500)); p != 1 {
+	if p := MannKendall(make([]float64, 500)); p != 1 {
 		t.Errorf("500 equal points: p = %v", p)
 	}
-	if p := mannKendall(seq(300)); p > 1e-30 {
+	if p := MannKendall(seq(300)); p > 1e-30 {
 		t.Errorf("300 rising points: p = %v", p)
 	}
 }
@@ -243,8 +243,15 @@ func TestMaxDrawdown(t *testing.T) {
 		{[]float64{1, 5, 2, 6, 4}, 3}, // the first fall is the deeper one
 		{[]float64{9, 1, 8, 0}, 9},    // over several points
 	} {
-		if got := maxDrawdown(tt.y); got != tt.want {
+		if got := MaxDrawdown(tt.y); got != tt.want {
 			t.Errorf("%v: %v, want %v", tt.y, got, tt.want)
 		}
+	}
+}
+
+func TestMedian(t *testing.T) {
+	y := []float64{9, 1, 5, 3}
+	if Median(nil) != 0 || Median(y[:1]) != 9 || Median(y[:3]) != 5 || Median(y) != 4 || y[0] != 9 {
+		t.Error(Median(nil), Median(y[:1]), Median(y[:3]), Median(y), y)
 	}
 }

@@ -1,14 +1,16 @@
-package checks
+// Package stats holds the statistics that growth is judged and drawn by: pure functions over numbers, each
+// with its source.
+package stats
 
 import (
 	"math"
 	"slices"
 )
 
-// fit is a slope with the ends of its 95 % interval.
-type fit struct{ slope, low, high float64 }
+// Line is a slope, in units of y per unit of x, with the ends of its 95 % interval.
+type Line struct{ Slope, Low, High float64 }
 
-// theilSen is the median of the slopes between all pairs of points. Up to 29 % of the points may be
+// TheilSen is the median of the slopes between all pairs of points. Up to 29 % of the points may be
 // outliers before it is carried away. The interval inverts Kendall's test: it holds every slope that,
 // when taken out of y, leaves no significant trend (two-sided, 5 %). Four points or fewer cannot reach
 // 5 %; the interval is then the range of the slopes (92 % for four).
@@ -16,7 +18,7 @@ type fit struct{ slope, low, high float64 }
 // P. K. Sen, Estimates of the regression coefficient based on Kendall's tau, JASA 63 (1968) 1379–1389.
 //
 // It is false where no two points differ in x.
-func theilSen(x, y []float64) (fit, bool) {
+func TheilSen(x, y []float64) (Line, bool) {
 	var slopes []float64
 	for i := range x {
 		for j := i + 1; j < len(x); j++ {
@@ -26,20 +28,20 @@ func theilSen(x, y []float64) (fit, bool) {
 		}
 	}
 	if len(slopes) == 0 {
-		return fit{}, false
+		return Line{}, false
 	}
 	slices.Sort(slopes)
 	last := len(slopes) - 1
 	// A line steeper than fewer slopes than cut, or than more on the other side, leaves a significant trend.
 	cut := min(max(newInversions(tieSizes(x)).quantile(0.025), 0), last/2)
-	return fit{(slopes[last/2] + slopes[(last+1)/2]) / 2, slopes[cut], slopes[last-cut]}, true
+	return Line{(slopes[last/2] + slopes[(last+1)/2]) / 2, slopes[cut], slopes[last-cut]}, true
 }
 
-// mannKendall is the one-sided p-value of the hypothesis that y does not rise: the share of all orders
+// MannKendall is the one-sided p-value of the hypothesis that y does not rise: the share of all orders
 // of the same values that have as few inversions as y, or fewer.
 //
 // H. B. Mann, Nonparametric tests against trend, Econometrica 13 (1945) 245–259.
-func mannKendall(y []float64) float64 {
+func MannKendall(y []float64) float64 {
 	falls := 0
 	for i := range y {
 		for _, later := range y[i+1:] {
@@ -64,15 +66,15 @@ func tieSizes(y []float64) []int {
 	return sizes
 }
 
-// maxExact is the number of points up to which the distribution is computed and not approximated. At
+// MaxExact is the number of points up to which the distribution is computed and not approximated. At
 // that size the two differ by 1e-3 at most, and in the tails the normal one has the larger p: the
 // takeover never makes a leak out of anything.
-const maxExact = 60
+const MaxExact = 60
 
 // inversions is the distribution of the number of inversions (pairs out of order) when the values of
 // a multiset are put in random order.
 type inversions struct {
-	cdf []float64 // exact; nil where n > maxExact
+	cdf []float64 // exact; nil where n > MaxExact
 	// Mean and standard deviation, for the normal approximation.
 	mean, sd float64
 }
@@ -91,7 +93,7 @@ func newInversions(sizes []int) inversions {
 	}
 	variance += float64(n) * float64(n-1) * float64(2*n+5)
 	d := inversions{mean: float64(pairs) / 2, sd: math.Sqrt(variance / 72)}
-	if n > maxExact {
+	if n > MaxExact {
 		return d
 	}
 	p, before := []float64{1}, 0
@@ -134,6 +136,13 @@ func (d inversions) quantile(p float64) int {
 // q = 1: the distribution of the Mann–Whitney U of samples of a and b values. The recurrence
 // [a+b, b] = [a+b−1, b−1] + q^b [a+b−1, b] adds only what is positive, so no digits are lost.
 func gaussianBinomial(a, b int) []float64 {
+	if b == 1 { // one value has each place among the others with the same chance
+		uniform := make([]float64, a+1)
+		for u := range uniform {
+			uniform[u] = 1 / float64(a+1)
+		}
+		return uniform
+	}
 	row := make([][]float64, b+1) // row[j] is the distribution for i and j values
 	for j := range row {
 		row[j] = []float64{1}
@@ -163,12 +172,23 @@ func convolve(a, b []float64) []float64 {
 	return c
 }
 
-// maxDrawdown is the largest fall from any value to a later one, 0 where none falls.
-func maxDrawdown(y []float64) float64 {
+// MaxDrawdown is the largest fall from any value to a later one, 0 where none falls.
+func MaxDrawdown(y []float64) float64 {
 	worst, peak := 0.0, math.Inf(-1)
 	for _, v := range y {
 		peak = max(peak, v)
 		worst = max(worst, peak-v)
 	}
 	return worst
+}
+
+// Median is the middle of the values in order, or the mean of the two in the middle; 0 of none. It leaves y as
+// it is.
+func Median(y []float64) float64 {
+	if len(y) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(y))
+	last := len(sorted) - 1
+	return (sorted[last/2] + sorted[(last+1)/2]) / 2
 }

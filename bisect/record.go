@@ -1,0 +1,236 @@
+package bisect
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// Schema is the version of the record's JSON form that this build writes.
+const Schema = 1
+
+// Files of a bisection's directory.
+const (
+	RecordFile   = "bisect.json"
+	MarkdownFile = "bisect.md"
+	HTMLFile     = "bisect.html"
+)
+
+// maxJSON bounds what is read back: a thousand steps stay far below it.
+const maxJSON = 64 << 20
+
+// State is what a measurement says of a version.
+type State string
+
+// The states. Skipped are versions that do not download or do not compile; Unsure are those that were
+// measured, and the checks could not tell.
+const (
+	Leaky   State = "leaky"
+	Clean   State = "clean"
+	Unsure  State = "cannot tell"
+	Skipped State = "skipped"
+)
+
+// Kinds of what is searched.
+const (
+	// OfModule searches versions of a module that the subject is built with.
+	OfModule = "module"
+	// OfNode searches versions of a module that a command of the node is built with, or of that command.
+	OfNode = "node"
+	// OfCommit searches commits of a repository that holds the subject.
+	OfCommit = "commit"
+)
+
+// Question is what was asked. Two bisections with the same question look for the same thing.
+type Question struct {
+	// Scenario is as the user named it, a name or a file; Variant is the one whose checks decide.
+	Scenario string            `json:"scenario"`
+	Variant  string            `json:"variant"`
+	Set      map[string]string `json:"set,omitempty"`
+	Kind     string            `json:"kind"`
+	// Module is the module that is searched, With are those that move with it.
+	Module string   `json:"module,omitempty"`
+	With   []string `json:"with,omitempty"`
+	// Repo is the repository of commits, and Make what is run in each before its program is started.
+	Repo string `json:"repo,omitempty"`
+	Make string `json:"make,omitempty"`
+	// Bad was said to leak, Good not to.
+	Bad  string `json:"bad"`
+	Good string `json:"good"`
+	// Given are candidates beside those that the proxy lists.
+	Given    []string `json:"given,omitempty"`
+	Pre      bool     `json:"pre,omitempty"`
+	AllLines bool     `json:"allLines,omitempty"`
+	Rounds   int      `json:"rounds,omitempty"`
+	// Repeats is how often each neighbour of the boundary is measured again; Spots is how many versions far
+	// from it are looked at, at most.
+	Repeats int `json:"repeats"`
+	Spots   int `json:"spots"`
+	// Cluster, Placement and Source are the flags of that name.
+	Cluster   string `json:"cluster"`
+	Placement string `json:"placement,omitempty"`
+	Source    string `json:"source,omitempty"`
+}
+
+// Candidate is a version that can be had, as far as can be told without building it.
+type Candidate struct {
+	// Version is a module's version or a commit's full hash.
+	Version string `json:"version"`
+	// Line is the release line, "v0.21"; "" for commits.
+	Line string `json:"line,omitempty"`
+	// Title is the first line of a commit's message.
+	Title string    `json:"title,omitempty"`
+	Time  time.Time `json:"time,omitzero"`
+}
+
+// Name is the version as a person would write it.
+func (c Candidate) Name() string {
+	if c.Line == "" && len(c.Version) == 40 {
+		return c.Version[:12]
+	}
+	return c.Version
+}
+
+// Missing is a version that was left out, and why.
+type Missing struct {
+	Version string `json:"version"`
+	Why     string `json:"why"`
+}
+
+// Growth is what one check found.
+type Growth struct {
+	Check        string       `json:"check"`
+	Outcome      leak.Outcome `json:"outcome"`
+	PerOperation float64      `json:"perOperation"`
+	Unit         string       `json:"unit,omitempty"`
+	// InAll is set where the check bounds the growth in all, and not per operation.
+	InAll bool `json:"inAll,omitempty"`
+	// From and To are the values at the baseline and at the end.
+	From    float64 `json:"from"`
+	To      float64 `json:"to"`
+	Summary string  `json:"summary"`
+	// Fingerprint is set where the variant names the check as its fingerprint.
+	Fingerprint bool `json:"fingerprint,omitempty"`
+}
+
+// Step is one measurement of one version.
+type Step struct {
+	Version string `json:"version"`
+	State   State  `json:"state"`
+	// Reason is one sentence.
+	Reason string `json:"reason,omitempty"`
+	// Why says what the step was taken for.
+	Why string `json:"why"`
+	// Run is the run directory, relative to the bisection's own; "" where nothing was run.
+	Run    string   `json:"run,omitempty"`
+	Growth []Growth `json:"growth,omitempty"`
+	// BuildSeconds is how long its build took, and WaitSeconds how much of that the search waited for it: the
+	// rest went on beside another step. RunSeconds is the measurement with the start of the subject.
+	BuildSeconds float64   `json:"buildSeconds"`
+	WaitSeconds  float64   `json:"waitSeconds"`
+	RunSeconds   float64   `json:"runSeconds"`
+	At           time.Time `json:"at"`
+}
+
+// measured tells whether the step ran the load.
+func (s Step) measured() bool { return s.State != Skipped }
+
+// Record is what a bisection wrote (bisect.json).
+type Record struct {
+	Schema int `json:"schema"`
+	// Scenario is the scenario's own name.
+	Scenario string    `json:"scenario"`
+	Leakrig  string    `json:"leakrig"`
+	Args     []string  `json:"args,omitempty"`
+	Started  time.Time `json:"started"`
+	Finished time.Time `json:"finished,omitzero"`
+	Question Question  `json:"question"`
+	// Candidates are in order, oldest first.
+	Candidates []Candidate `json:"candidates"`
+	// Missing could not be resolved, LeftOut could but are no candidates.
+	Missing []Missing `json:"missing,omitempty"`
+	LeftOut []Missing `json:"leftOut,omitempty"`
+	Steps   []Step    `json:"steps"`
+	// Boots is how many clusters were booted, in BootSeconds together.
+	Boots       int     `json:"boots"`
+	BootSeconds float64 `json:"bootSeconds"`
+	// Seconds is the wall time of all sessions together.
+	Seconds float64 `json:"seconds"`
+	// Answers has one entry, or one for each release line.
+	Answers     []Answer      `json:"answers,omitempty"`
+	Sentence    string        `json:"sentence,omitempty"`
+	Result      leak.Result   `json:"result"`
+	Failure     *leak.Failure `json:"failure,omitempty"`
+	Interrupted bool          `json:"interrupted,omitempty"`
+}
+
+// Measured is how many steps ran the load.
+func (r *Record) Measured() int {
+	n := 0
+	for _, s := range r.Steps {
+		if s.measured() {
+			n++
+		}
+	}
+	return n
+}
+
+// Open tells whether there is something to go on with.
+func (r *Record) Open() bool { return r.Finished.IsZero() }
+
+// Resume makes a record of an earlier session ready to go on. What could not be built is tried again: the proxy
+// may have been away.
+func (r *Record) Resume() {
+	kept := r.Steps[:0:0]
+	for _, s := range r.Steps {
+		if s.measured() {
+			kept = append(kept, s)
+		}
+	}
+	r.Steps, r.Answers, r.Sentence, r.Failure, r.Interrupted = kept, nil, "", nil, false
+}
+
+// Write writes bisect.json whole or not at all.
+func Write(dir string, r *Record) error {
+	data, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", RecordFile, err)
+	}
+	if err := leak.RunDir(dir).WriteFile(RecordFile, append(data, '\n')); err != nil {
+		return &leak.DiskError{Err: fmt.Errorf("write %s: %w", RecordFile, err)}
+	}
+	return nil
+}
+
+// Read reads bisect.json and refuses one that is damaged or newer than this build.
+func Read(dir string) (*Record, error) {
+	const hint = "a bisection's directory is what `leakrig bisect` names at its end, runs/<scenario>/bisect-<time>"
+	f, err := os.Open(filepath.Join(dir, RecordFile))
+	if err != nil {
+		return nil, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), hint)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxJSON+1))
+	var r Record
+	if err == nil && len(data) > maxJSON {
+		err = errors.New("too large")
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	switch {
+	case err != nil:
+		return nil, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "the file is damaged; the run directories beside it are whole")
+	case r.Schema < 1:
+		return nil, leak.WithHint(fmt.Errorf("read %s: no schema version", RecordFile), hint)
+	case r.Schema > Schema:
+		return nil, leak.WithHint(fmt.Errorf("read %s: written with schema %d, this build reads up to %d", RecordFile, r.Schema, Schema), "use a newer leakrig")
+	}
+	return &r, nil
+}

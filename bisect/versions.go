@@ -1,0 +1,49 @@
+package bisect
+
+import (
+	"regexp"
+	"slices"
+
+	"golang.org/x/mod/semver"
+)
+
+// IsPre tells whether a version is a pre-release, pseudo-versions included.
+func IsPre(version string) bool { return semver.Prerelease(version) != "" }
+
+// IsVersion tells whether a word is a full version, as in v0.21.0.
+func IsVersion(word string) bool {
+	build := semver.Build(word)
+	return semver.IsValid(word) && semver.Canonical(word)+build == word
+}
+
+// Line is the release line of a version: v0.21 for v0.21.3.
+func Line(version string) string { return semver.MajorMinor(version) }
+
+// Within tells whether a version lies between two others, or is one of them; they may be given in either order.
+func Within(version, one, other string) bool {
+	if semver.Compare(one, other) > 0 {
+		one, other = other, one
+	}
+	return semver.Compare(one, version) <= 0 && semver.Compare(version, other) <= 0
+}
+
+// Sort sorts versions, oldest first, and drops those that are there twice.
+func Sort(versions []string) []string {
+	sorted := slices.Clone(versions)
+	semver.Sort(sorted)
+	return slices.Compact(sorted)
+}
+
+// between tells whether a module's version lies strictly between two others.
+func between(version, lo, hi string) bool {
+	return version != lo && version != hi && semver.IsValid(version) && semver.IsValid(lo) && Within(version, lo, hi)
+}
+
+// majorOf is the major version at the end of a module's path.
+var majorOf = regexp.MustCompile(`/v[0-9]+$`)
+
+// pseudoVersion is the end of a version that names a commit.
+var pseudoVersion = regexp.MustCompile(`[.-][0-9]{14}-[0-9a-f]{12}$`)
+
+// pseudo tells whether a version names a commit, and not a tag.
+func pseudo(version string) bool { return pseudoVersion.MatchString(version) }

@@ -1,0 +1,5 @@
+//go:build nightly
+
+package checks
+
+const share = 1

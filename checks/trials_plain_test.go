@@ -1,0 +1,5 @@
+//go:build !race && !nightly
+
+package checks
+
+const share = 3

@@ -1,0 +1,143 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/leakrig/leakrig/cluster/upstream"
+)
+
+// claim is what a run has in a cluster that outlives it. It is written down before it is made and locked
+// while the run lives, so that a later run can take away what one that was killed has left.
+type claim struct {
+	// Kubeconfig are the files that lead to the cluster, as in KUBECONFIG; Context is "" for their own.
+	Kubeconfig, Context string
+	Run, Namespace      string
+}
+
+// sweepTimeout bounds the removal of one claim.
+const sweepTimeout = 10 * time.Second
+
+func claimsDir(cache string) string { return filepath.Join(cache, "claims") }
+
+// take writes the claim down; release forgets it.
+func (c claim) take(cache string) (release func(), err error) {
+	path := filepath.Join(claimsDir(cache), c.Run+".json")
+	unlock, err := upstream.Share(path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(c)
+	if err == nil {
+		err = os.WriteFile(path, data, 0o600) // into the file that is locked
+	}
+	if err != nil {
+		unlock()
+		return nil, err
+	}
+	return func() {
+		os.Remove(path)
+		unlock()
+	}, nil
+}
+
+// sweep removes the namespaces of runs that were killed, and returns their names. It looks only at the
+// claims that concern tells of.
+func sweep(ctx context.Context, cache string, concern func(claim) bool) ([]string, error) {
+	paths, err := filepath.Glob(filepath.Join(claimsDir(cache), "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	var removed []string
+	var errs []error
+	for _, path := range paths {
+		c, err := readClaim(path)
+		if err != nil || !concern(c) {
+			continue
+		}
+		unlock, free := upstream.TryLock(path)
+		if !free {
+			continue
+		}
+		if err = c.remove(ctx); err == nil {
+			os.Remove(path)
+			removed = append(removed, c.Namespace)
+		}
+		unlock()
+		errs = append(errs, err)
+	}
+	return removed, errors.Join(errs...)
+}
+
+func readClaim(path string) (c claim, err error) {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, &c)
+	}
+	if err == nil && !strings.HasPrefix(c.Namespace, "leakrig-") {
+		err = fmt.Errorf("%s: %q is no namespace of a run", path, c.Namespace)
+	}
+	return c, err
+}
+
+// remove deletes the namespace if it is the run's, and what workers may do in others. A cluster that is gone for good has nothing to remove.
+func (c claim) remove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
+	files := filepath.SplitList(c.Kubeconfig)
+	inside := os.Getenv("KUBERNETES_SERVICE_HOST") != "" // then no file is needed
+	if !inside && !slices.ContainsFunc(files, func(f string) bool { _, err := os.Stat(f); return err == nil }) {
+		return nil
+	}
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{Precedence: files}, &clientcmd.ConfigOverrides{CurrentContext: c.Context}).ClientConfig()
+	if err != nil {
+		return fmt.Errorf("namespace %s of a run that was killed: %w", c.Namespace, err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	found, err := client.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
+	if err == nil && found.Labels[runLabel] == c.Run {
+		err = client.CoreV1().Namespaces().Delete(ctx, c.Namespace, metav1.DeleteOptions{})
+	}
+	if err := errors.Join(ignoreNotFound(err), c.removeRights(ctx, client)); err != nil {
+		return fmt.Errorf("namespace %s of a run that was killed: %w", c.Namespace, err)
+	}
+	return nil
+}
+
+// removeRights deletes the roles of the run's workers, which stand where their pods' commands run. Who may not look
+// for them everywhere may not have made them either.
+func (c claim) removeRights(ctx context.Context, client kubernetes.Interface) error {
+	of := metav1.ListOptions{LabelSelector: runLabel + "=" + c.Run}
+	bindings, err1 := client.RbacV1().RoleBindings("").List(ctx, of)
+	roles, err2 := client.RbacV1().Roles("").List(ctx, of)
+	if apierrors.IsForbidden(err1) || apierrors.IsForbidden(err2) {
+		return nil
+	}
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	var errs []error
+	for _, b := range bindings.Items {
+		errs = append(errs, ignoreNotFound(client.RbacV1().RoleBindings(b.Namespace).Delete(ctx, b.Name, metav1.DeleteOptions{})))
+	}
+	for _, r := range roles.Items {
+		errs = append(errs, ignoreNotFound(client.RbacV1().Roles(r.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{})))
+	}
+	return errors.Join(errs...)
+}

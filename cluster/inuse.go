@@ -1,0 +1,33 @@
+package cluster
+
+import (
+	"path/filepath"
+
+	"github.com/leakrig/leakrig/cluster/upstream"
+)
+
+// use marks a kind cluster as one that a run uses, until release or the end of the process: by a lock in the
+// cache, and where the system has a way for the whole machine, by that too, since not all rigs of a machine
+// have one cache.
+func use(cache, name string) (release func(), err error) {
+	unlock, err := upstream.Share(inUseFile(cache, name))
+	if err != nil {
+		return nil, err
+	}
+	quiet := announce(name)
+	return func() {
+		quiet()
+		unlock()
+	}, nil
+}
+
+// unused returns a lock that keeps others from beginning to use the cluster; not ok where somebody does.
+func unused(cache, name string) (unlock func(), ok bool) {
+	if announced(name) {
+		return nil, false
+	}
+	return upstream.TryLock(inUseFile(cache, name))
+}
+
+// inUseFile is locked, shared, by every run that uses a cluster.
+func inUseFile(cache, name string) string { return filepath.Join(cache, "in-use", name) }

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leakrig/leakrig/scenarios"
+)
+
+func schemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of scenario files, for editors",
+		Long: `Print the JSON Schema (2020-12) of scenario files, with which an editor completes and checks them. A
+scenario names its schema in a comment, which leakrig init writes:
+
+  # yaml-language-server: $schema=` + schemaFile,
+		Example: "  leakrig schema > " + schemaFile,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			text, err := scenarios.Schema(kinds())
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(c.OutOrStdout(), string(text))
+			return err
+		},
+	}
+}

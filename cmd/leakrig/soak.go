@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/leakrig/leakrig/cluster/upstream"
+	"github.com/leakrig/leakrig/leak"
+)
+
+// soakLock is the file of a run directory that a soak holds while it runs, so that no other resumes it.
+const soakLock = ".soaking"
+
+// resumeDoc is what --resume does, for run and observe alike.
+const resumeDoc = "go on with the newest soak of this scenario in the runs directory, if it was cut short and its process is still the same; start one otherwise"
+
+// recorded has a run measured in a folder of its own, or, with --resume, in that of the soak that was cut short.
+// release lets go of the folder.
+func (f *runFlags) recorded(s *leak.Scenario, text []byte, progress leak.Progress, measure func(leak.RunDir) (*leak.Record, error)) (dir leak.RunDir, record *leak.Record, release func(), err error) {
+	if f.resume {
+		dir, release, err = f.reopen(s, text, progress)
+		if err != nil {
+			return dir, nil, release, err
+		}
+	}
+	if f.earlier != nil {
+		f.made = append(f.made, dir)
+		record, err = measure(dir)
+		var another *leak.AnotherProcessError
+		if !errors.As(err, &another) {
+			return dir, record, release, err
+		}
+		release()
+		progress.Log("starts anew: %s; what was measured before stays in %s", another.Reason, dir)
+		f.earlier = nil
+	}
+	if dir, release, err = f.newPlace(s, text); err != nil {
+		return dir, nil, release, err
+	}
+	f.made = append(f.made, dir)
+	record, err = measure(dir)
+	return dir, record, release, err
+}
+
+// newPlace makes a run directory with the scenario in it; that of a soak is locked.
+func (f *runFlags) newPlace(s *leak.Scenario, text []byte) (dir leak.RunDir, release func(), err error) {
+	release = func() {}
+	if dir, err = newRunDir(f.runsDir, s.Metadata.Name); err != nil {
+		return dir, release, err
+	}
+	if err := dir.WriteFile(leak.ScenarioFile, text); err != nil || s.Spec.Soak == nil {
+		return dir, release, err
+	}
+	unlock, free := upstream.TryLock(dir.Path(soakLock))
+	if !free {
+		return dir, release, leak.WithHint(fmt.Errorf("run directory: %s cannot be locked", dir), "--runs-dir names another folder")
+	}
+	return dir, unlock, nil
+}
+
+// reopen finds the soak to go on with, and locks it: the newest run of the very same scenario, if it was cut
+// short. f.earlier is its record, nil where a new one is to be started.
+func (f *runFlags) reopen(s *leak.Scenario, text []byte, progress leak.Progress) (dir leak.RunDir, release func(), err error) {
+	f.earlier, release = nil, func() {}
+	if s.Spec.Soak == nil {
+		return dir, release, &leak.UsageError{Err: leak.WithHint(errors.New("--resume: the scenario is no soak"), "soak: {every: 10m, for: 72h} in its spec, or leakrig observe --every 10m --for 72h, makes it one")}
+	}
+	dir = f.newest(s, text)
+	if dir == "" {
+		return dir, release, nil
+	}
+	unlock, free := upstream.TryLock(dir.Path(soakLock))
+	if !free {
+		return dir, release, leak.WithHint(fmt.Errorf("resume: %s is being measured by another leakrig", dir), "wait for it or end it; without --resume a soak of its own is started")
+	}
+	record, err := dir.ReadRecord()
+	switch {
+	case err != nil:
+		unlock()
+		return dir, release, leak.WithHint(fmt.Errorf("resume: %s: %w", dir, err), "without --resume a new one is started")
+	case record.SoakOver():
+		unlock()
+		return dir, release, nil
+	case !record.SoakWhole():
+		unlock()
+		progress.Log("starts anew: the record in %s is damaged: %d rounds were measured, and not all that was kept of them can be read", dir, roundsOf(record))
+		return dir, release, nil
+	case len(s.Spec.Subject.Addresses()) == 0:
+		unlock()
+		progress.Log("starts anew: the program was the rig's own and has ended with it; the %d rounds before stay in %s", roundsOf(record), dir)
+		return dir, release, nil
+	}
+	f.earlier = record
+	return dir, unlock, nil
+}
+
+// roundsOf is how many rounds of all variants were measured.
+func roundsOf(r *leak.Record) int {
+	n := 0
+	for _, v := range r.Variants {
+		if v.Soak != nil {
+			n += v.Soak.Rounds
+		}
+	}
+	return n
+}
+
+// chosen are the names of the variants that are run, in order.
+func (f *runFlags) chosen(s *leak.Scenario) []string {
+	var names []string
+	for _, v := range s.Spec.Variants {
+		if len(f.variants) == 0 || slices.Contains(f.variants, v.Name) {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
+// newest is the newest run directory of the same scenario with the same parameters and variants, "" where there
+// is none.
+func (f *runFlags) newest(s *leak.Scenario, text []byte) leak.RunDir {
+	entries, err := os.ReadDir(filepath.Join(f.runsDir, s.Metadata.Name))
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() && runDirName.MatchString(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return -byTime(a, b) })
+	for _, name := range names {
+		dir := leak.RunDir(filepath.Join(f.runsDir, s.Metadata.Name, name))
+		old, err := os.ReadFile(dir.Path(leak.ScenarioFile))
+		if err != nil || !bytes.Equal(old, text) {
+			continue
+		}
+		record, err := dir.ReadRecord()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it never began
+		}
+		if err != nil || sameParameters(record.Parameters, s.Spec.Parameters) && slices.Equal(record.Plan.Variants, f.chosen(s)) {
+			return dir
+		}
+	}
+	return ""
+}
+
+var numbered = regexp.MustCompile(`^(.*Z)(?:-(\d+))?$`)
+
+// byTime orders the names of run directories: those of one second are numbered.
+func byTime(a, b string) int {
+	x, y := numbered.FindStringSubmatch(a), numbered.FindStringSubmatch(b)
+	if x == nil || y == nil {
+		return strings.Compare(a, b)
+	}
+	i, _ := strconv.Atoi(x[2])
+	k, _ := strconv.Atoi(y[2])
+	return cmp.Or(strings.Compare(x[1], y[1]), cmp.Compare(i, k))
+}
+
+// sameParameters compares what a record has kept: secrets are not among it.
+func sameParameters(old, now map[string]string) bool {
+	if len(old) != len(now) {
+		return false
+	}
+	for name, value := range now {
+		if kept, ok := old[name]; !ok || kept != value && !leak.LooksSecret(name) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/leakrig/leakrig/bisect"
+	"github.com/leakrig/leakrig/checks"
+	"github.com/leakrig/leakrig/leak"
+)
+
+// exitBisect is the value of --exit-code for git bisect run.
+const exitBisect = "bisect"
+
+// Exit codes that git bisect run understands. It ends the search at one of 128 or more.
+const (
+	bisectGood       = 0
+	bisectBad        = 1
+	bisectCannotTell = 125
+	bisectAbort      = 128
+)
+
+func (f *runFlags) checkExitCode(scenarios int) error {
+	if f.exitCode == exitBisect && (scenarios != 1 || len(f.variants) != 1) {
+		return &leak.UsageError{Err: leak.WithHint(errors.New("--exit-code bisect: is about one variant of one scenario"), "name it with --variant")}
+	}
+	return nil
+}
+
+// bisectCode is what a run says to git bisect.
+func bisectCode(s *leak.Scenario, record *leak.Record) int {
+	if record.Interrupted {
+		return leak.ExitInterrupted
+	}
+	code := bisectGood
+	for _, v := range checks.Judge(s, record).Variants {
+		switch v.Outcome {
+		case leak.Leaking:
+			return bisectBad
+		case leak.Inconclusive:
+			code = bisectCannotTell
+		}
+	}
+	return code
+}
+
+// worstOfBisect is the exit code of several runs of the same commit: one that leaks decides.
+func worstOfBisect(codes []int) int {
+	for _, code := range []int{leak.ExitInterrupted, bisectBad, bisectCannotTell} {
+		if slices.Contains(codes, code) {
+			return code
+		}
+	}
+	return bisectGood
+}
+
+// forGitBisect keeps git bisect run from taking bad usage for a bad commit.
+func forGitBisect(args []string, code int) int {
+	asked := slices.Contains(args, "--exit-code=bisect")
+	if i := slices.Index(args, "--exit-code"); i >= 0 && i+1 < len(args) {
+		asked = asked || args[i+1] == exitBisect
+	}
+	if asked && code != leak.ExitInterrupted {
+		return bisectAbort
+	}
+	return code
+}
+
+// otherVersions puts the modules of --with where they belong: into the pins of the variants that have commands
+// of the node, else into the build.
+func (f *runFlags) otherVersions(s *leak.Scenario, variants []leak.Variant) ([]leak.Variant, []leak.Module, error) {
+	var with []leak.Module
+	for _, word := range f.with {
+		path, v, ok := strings.Cut(word, "@")
+		if !ok || path == "" || !bisect.IsVersion(v) {
+			return nil, nil, leak.WithHint(fmt.Errorf("--with %s: not a module and its full version", word), "as in --with k8s.io/apimachinery@v0.21.0")
+		}
+		with = append(with, leak.Module{Path: path, Version: v})
+	}
+	if len(with) == 0 {
+		return variants, nil, nil
+	}
+	variants = slices.Clone(variants)
+	inNode := 0
+	for i := range variants {
+		if len(variants[i].Node) == 0 {
+			continue
+		}
+		inNode++
+		var err error
+		if variants[i], err = repinned(variants[i], with); err != nil {
+			return nil, nil, err
+		}
+	}
+	switch {
+	case inNode == len(variants):
+		return variants, nil, nil
+	case inNode > 0:
+		return nil, nil, leak.WithHint(errors.New("--with: some variants have commands of the node, and others have not"), "choose with --variant")
+	case s.Spec.Subject.Build == "":
+		return nil, nil, leak.WithHint(errors.New("--with: the scenario builds no program"), "it is for scenarios with subject.build, or with commands of the node")
+	}
+	return variants, with, nil
+}
+
+// commandModules are the modules that commands of the node come from, at v1.
+var commandModules = map[string]string{
+	"containerd": "github.com/containerd/containerd",
+	"kubelet":    "k8s.io/kubernetes",
+	"runc":       "github.com/opencontainers/runc",
+}
+
+// repinned is the variant with modules of its node's commands at other versions.
+func repinned(v leak.Variant, with []leak.Module) (leak.Variant, error) {
+	v.Node = slices.Clone(v.Node)
+	for _, m := range with {
+		if strings.HasSuffix(m.Path, "*") {
+			return v, leak.WithHint(fmt.Errorf("--with %s: commands of the node take modules by their paths", m.Path), "name each module")
+		}
+		at := slices.IndexFunc(v.Node, func(p leak.NodePin) bool { return p.Modules[m.Path] != "" || commandModules[p.Command] == m.Path })
+		if at < 0 && len(v.Node) == 1 {
+			at = 0
+		}
+		if at < 0 {
+			return v, leak.WithHint(fmt.Errorf("variant %s: which command of the node is to be built with %s?", v.Name, m.Path), "name the module under one of them in the scenario")
+		}
+		pin := &v.Node[at]
+		if commandModules[pin.Command] == m.Path {
+			pin.Version = m.Version
+			continue
+		}
+		modules := maps.Clone(pin.Modules)
+		if modules == nil {
+			modules = map[string]string{}
+		}
+		modules[m.Path] = m.Version
+		pin.Modules = modules
+	}
+	return v, nil
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leakrig/leakrig/cluster"
+	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/load"
+)
+
+// workerCommand is what the pods of workers run.
+func workerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    cluster.WorkerCommand,
+		Short:  "Perform a worker's part of the load, in a pod that leakrig run has made",
+		Args:   cobra.NoArgs,
+		Hidden: true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return cluster.RunWorker(c.Context(), func(ctx context.Context, w cluster.Worker) ([]byte, error) {
+				return load.Work(ctx, w.Order, w.Index, w.Kubeconfig, w.Begin)
+			})
+		},
+	}
+}
+
+// workerFlags are the flags about where workers come from.
+func workerFlags(c *cobra.Command, o *cluster.Options) {
+	c.Flags().StringVar(&o.WorkerImage, "worker-image", "", "`image` of leakrig for load from workers, which the nodes can pull (default: on kind, made from the binary)")
+	c.Flags().StringVar(&o.WorkerRig, "worker-rig", "", "static binary of leakrig for Linux, a `file`, of which the image of workers is made (default: this one)")
+}
+
+// hasWorkers tells whether load comes from workers.
+func hasWorkers(s *leak.Scenario) bool {
+	return slices.ContainsFunc(slices.Concat(s.Spec.Warmup.Round, s.Spec.Round), func(b leak.Block[leak.Action]) bool { return b.Workers > 0 })
+}
+
+// workersReach refuses load from workers on a subject that they could not reach: a process of this machine.
+func workersReach(s *leak.Scenario, placement string) error {
+	if placement == leak.PlacementPod || len(s.Spec.Subject.Addresses()) > 0 {
+		return nil
+	}
+	for _, b := range slices.Concat(s.Spec.Warmup.Round, s.Spec.Round) {
+		if _, ok := b.Value.(leak.ClusterUser); !ok && b.Workers > 0 {
+			return &leak.UsageError{Err: leak.WithHint(fmt.Errorf("%s: load from workers: pods of the cluster cannot reach a process of this machine", b.Name),
+				"subject.placement, or --placement pod, has the subject run as a pod; or leave workers out")}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,339 @@
+// Package fleet looks at many processes at once, as they are in production: it reads the goroutines of each
+// by the clock, sweep after sweep, and says on which stacks they grow, in how many of how many processes.
+//
+// There are no rounds and there is no settling, since the load is not the rig's. It starts and stops nothing.
+// It does not know how a process is reached (packages cluster and subjects) nor how a profile is read
+// (package profiles); the statistics are those of package checks.
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// Target is one life of one process: a program that was started anew is another target.
+type Target struct {
+	// ID is the same for as long as the process is.
+	ID string
+	// Name is what people call it: "namespace/pod", or its URL without credentials.
+	Name string
+	// Subject leads to its pprof.
+	Subject leak.Target
+	// Metrics is the URL of its metrics in Prometheus' text format, "" where there are none.
+	Metrics string
+}
+
+// Lister tells which targets there are at the moment.
+type Lister interface {
+	List(ctx context.Context) ([]Target, error)
+}
+
+// Config is one survey of a fleet.
+type Config struct {
+	Lister Lister
+	Poller leak.Poller
+	// Every is the time from the start of one sweep to that of the next, For that from the first to the last.
+	Every, For time.Duration
+	// Timeout bounds what is asked of one target in one sweep.
+	Timeout time.Duration
+	// Concurrency is how many targets are read at once, at most.
+	Concurrency int
+	// Counter is the metric that counts operations, "" where growth is told per hour.
+	Counter string
+	// Label is set where Counter is a pprof label that goroutines carry numbers in, which the poller tells.
+	Label bool
+	// Save keeps the record, after every sweep.
+	Save     func(*Record) error
+	Progress leak.Progress
+}
+
+// Sweeps is how many sweeps there will be.
+func (c *Config) Sweeps() int { return int(c.For/c.Every) + 1 }
+
+// Run sweeps until the time is over or ctx ends; then the record says that it was interrupted. An error means
+// that the record could not be kept.
+func Run(ctx context.Context, c Config) (*Record, error) {
+	s := newSurvey(c)
+	for n := range c.Sweeps() {
+		if !s.wait(ctx, n) {
+			break
+		}
+		s.sweep(ctx, n)
+		if s.record.Failure != nil || ctx.Err() != nil {
+			break
+		}
+		if err := c.Save(s.record); err != nil {
+			return nil, &leak.DiskError{Err: err}
+		}
+	}
+	s.record.Interrupted = ctx.Err() != nil
+	s.record.Finished = time.Now()
+	if err := c.Save(s.record); err != nil {
+		return nil, &leak.DiskError{Err: err}
+	}
+	return s.record, nil
+}
+
+// survey is a Run under way.
+type survey struct {
+	Config
+	start  time.Time
+	record *Record
+	// alive are the targets of the last list, by ID.
+	alive  map[string]*Series
+	last   []Target
+	late   bool
+	mu     sync.Mutex // guards alive, record and stacks while targets are read
+	stacks *interned
+}
+
+func newSurvey(c Config) *survey {
+	now := time.Now()
+	r := &Record{Schema: RecordSchema, Started: now, Every: leak.Duration(c.Every), For: leak.Duration(c.For), Counter: c.Counter}
+	return &survey{Config: c, start: now, record: r, alive: map[string]*Series{}, stacks: newInterned(&r.Stacks)}
+}
+
+// wait waits until the sweep n is due; it is false when ctx ended first. A sweep that is late starts at once,
+// and those that were missed are left out.
+func (s *survey) wait(ctx context.Context, n int) bool {
+	timer := time.NewTimer(time.Until(s.start.Add(time.Duration(n) * s.Every)))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return ctx.Err() == nil
+	}
+}
+
+// sweep lists the targets and reads each once.
+func (s *survey) sweep(ctx context.Context, n int) {
+	began := time.Now()
+	if n > 0 && began.Sub(s.start) > time.Duration(n+1)*s.Every {
+		if !s.late {
+			s.late = true
+			s.record.warn("sweeps take longer than %s: raise --every, or --concurrency", s.Every)
+		}
+		return
+	}
+	targets, err := s.Lister.List(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil && n == 0:
+		s.record.fail(err)
+		return
+	case err != nil:
+		s.record.warn("sweep %d: the targets of the sweep before were read, since they could not be listed: %v", n+1, err)
+		targets = s.last
+	}
+	if len(targets) == 0 && n == 0 {
+		s.record.fail(leak.WithHint(fmt.Errorf("there is no target"), "does the selector match pods that run, in the namespace that was named?"))
+		return
+	}
+	s.last = targets
+	s.meet(targets, n)
+	read, failed := s.read(ctx, targets)
+	if ctx.Err() != nil {
+		return // those that were read stand in the record
+	}
+	took := time.Since(began)
+	s.record.Sweeps = append(s.record.Sweeps, Sweep{
+		Seconds: began.Sub(s.start).Seconds(), Took: took.Seconds(), Listed: len(targets), Read: read, Failed: failed,
+	})
+	if n == 0 && read == 0 {
+		err := fmt.Errorf("none of %d targets could be read: %s: %s", len(targets), targets[0].Name, s.alive[targets[0].ID].LastError)
+		s.record.fail(leak.WithHint(err, "do they serve net/http/pprof there? --port and --pprof change where it is looked for; --via port-forward reaches a pod's loopback, too"))
+		return
+	}
+	s.Progress.Log("sweep %d of %d: %d of %d targets read in %s", n+1, s.Sweeps(), read, len(targets), round(took))
+}
+
+func round(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(100 * time.Millisecond)
+}
+
+// meet notes which targets are new and which are gone.
+func (s *survey) meet(targets []Target, n int) {
+	here := make(map[string]bool, len(targets))
+	for _, t := range targets {
+		here[t.ID] = true
+		if s.alive[t.ID] == nil {
+			s.alive[t.ID] = s.begin(t.ID, t.Name, n)
+		}
+	}
+	for id, series := range s.alive {
+		if !here[id] {
+			series.end()
+			delete(s.alive, id)
+		}
+	}
+}
+
+// begin begins the series of a life. Beyond maxTargets lives are read, and not kept.
+func (s *survey) begin(id, name string, sweep int) *Series {
+	if len(s.record.Targets) >= maxTargets {
+		s.record.Beyond++
+		return &Series{Name: name}
+	}
+	return s.record.add(id, name, sweep)
+}
+
+// read reads every target once, and tells how many answered and how many did not.
+func (s *survey) read(ctx context.Context, targets []Target) (read, failed int) {
+	work := make(chan Target)
+	var wg sync.WaitGroup
+	for range min(s.Concurrency, len(targets)) {
+		wg.Go(func() {
+			for t := range work {
+				err := s.one(ctx, t)
+				if ctx.Err() != nil {
+					continue // what an interruption broke says nothing about the target
+				}
+				s.mu.Lock()
+				if err == nil {
+					read++
+				} else {
+					failed++
+					series := s.alive[t.ID]
+					series.Failures++
+					series.LastError = err.Error()
+				}
+				s.mu.Unlock()
+			}
+		})
+	}
+	for i, t := range targets {
+		select {
+		case work <- t:
+			if i%100 == 99 {
+				s.Progress.Status("%d of %d targets asked", i+1, len(targets))
+			}
+		case <-ctx.Done():
+		}
+	}
+	close(work)
+	wg.Wait()
+	return read, failed
+}
+
+// one reads a target and adds what it holds to its series.
+func (s *survey) one(ctx context.Context, t Target) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout, fmt.Errorf("it did not answer for %s", s.Timeout))
+	defer cancel()
+	poll, err := s.Poller.Poll(ctx, t.Subject)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return err
+	}
+	at := time.Since(s.start).Seconds()
+	operations := math.NaN()
+	problem := ""
+	if s.Counter != "" && !s.Label {
+		if operations, err = readCounter(ctx, t, s.Counter); err != nil {
+			operations, problem = math.NaN(), err.Error()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	series := s.alive[t.ID]
+	if s.Label {
+		if operations = series.largest(poll.Count); operations == 0 {
+			problem = "no goroutine carries a number in the pprof label"
+		}
+	}
+	if series.restarted(operations) {
+		fresh := s.begin(t.ID+" restarted", t.Name, len(s.record.Sweeps))
+		series.end()
+		s.alive[t.ID], series = fresh, fresh
+	}
+	if problem != "" || s.Label {
+		series.NoCounter = problem
+	}
+	series.add(at, operations, poll.Total, s.stacks.counts(poll))
+	return nil
+}
+
+// maxTargets bounds the lives that one record holds, for a fleet whose pods crash in a loop.
+const maxTargets = 20_000
+
+// maxInterned bounds the different stacks of the fleet, maxGroups those of one target that are counted one by
+// one. What is beyond goes together as one.
+const (
+	maxInterned = 20_000
+	maxGroups   = 200
+)
+
+// Other stands for a stack in what goes together as one.
+const Other = -1
+
+// interned are the stacks of the whole fleet, each once, by their identity across binaries: a fleet that is
+// rolled out has two.
+type interned struct {
+	stacks *[]leak.Stack
+	byKey  map[string]int
+	byID   map[string]int // spares the key of what is seen in every target
+}
+
+func newInterned(stacks *[]leak.Stack) *interned {
+	return &interned{stacks, map[string]int{}, map[string]int{}}
+}
+
+func (in *interned) index(id string, s leak.Stack) int {
+	if i, ok := in.byID[id]; ok {
+		return i
+	}
+	key := s.Key()
+	i, ok := in.byKey[key]
+	if !ok {
+		if len(*in.stacks) >= maxInterned {
+			return Other
+		}
+		i = len(*in.stacks)
+		*in.stacks = append(*in.stacks, s)
+		in.byKey[key] = i
+	}
+	if len(in.byID) < 4*maxInterned {
+		in.byID[id] = i
+	}
+	return i
+}
+
+// count is how many goroutines stand on a stack.
+type count struct {
+	stack int
+	n     int32
+}
+
+// counts are those of one reading, by stack; the largest come first, so that where there is no room for all
+// the small ones go together.
+func (in *interned) counts(p leak.Poll) []count {
+	var list []count
+	at := map[int]int{}
+	for _, g := range p.Groups {
+		i := in.index(g.Stack, p.Stacks[g.Stack])
+		k, ok := at[i]
+		if !ok {
+			k = len(list)
+			at[i] = k
+			list = append(list, count{stack: i})
+		}
+		list[k].n = clip(int64(list[k].n) + g.Count)
+	}
+	slices.SortStableFunc(list, func(a, b count) int { return int(b.n) - int(a.n) })
+	return list
+}
+
+// clip keeps a count in 32 bits: no process has two thousand million goroutines.
+func clip(n int64) int32 { return int32(max(0, min(n, math.MaxInt32))) }

@@ -1,0 +1,501 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/leakrig/leakrig/checks"
+	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/stats"
+)
+
+// The numbers of the gates, beside those that package checks has.
+const (
+	// fewest is how many points any judgement needs.
+	fewest = 6
+	// minRises is how often a series must have reached a new height. What is created once and kept, a pool
+	// that got two members more, makes a perfect trend and no leak.
+	minRises = 5
+	// moreThanElsewhere is how many times a gain must be what others lose on the same stack.
+	moreThanElsewhere = 1.5
+)
+
+// Bounds are what growth is held against.
+type Bounds struct {
+	// PerHour and PerOperation are the most that the goroutines on one stack of one target may grow.
+	PerHour      float64 `json:"perHour"`
+	PerOperation float64 `json:"perOperation"`
+	// MinJudged is the share of targets that must be judged, from 0 to 1.
+	MinJudged float64 `json:"minJudged"`
+}
+
+// Judge decides. Every stack of every target is a series of its own, and so are the goroutines of a target in
+// all; a sweep more or less is nothing, the clock or the counter is the scale. A series leaks if
+//
+//   - it gained more than [checks.ComeAndGo], and its Theil–Sen slope is over the bound, over all points and the
+//     lower end of its 95 % interval;
+//   - the trend is sustained: the exact one-sided Mann–Kendall p-value is within this test's share of the
+//     false-alarm budget, which all series of all targets share;
+//   - it reached a new height at least minRises times, and fell in between by no more than a quarter of what
+//     it gained, odd sweeps left out;
+//   - it gained far more than the same stack lost in other targets. Where goroutines live for long, sweeps are
+//     not exchangeable, and the p-value does not hold: the number of workers wanders. Then it wanders down in
+//     some targets as it wanders up in others. A leak has no such mirror image, and a fleet shows whether there
+//     is one, which no single process can;
+//   - it has not slowed down: the last half has half the slope, the last quarter two thirds, give or take the
+//     one goroutine by which a count can be off.
+//
+// It is undecided if the trend is sustained and one of the others stands in the way, or if only the trend does,
+// which would be sustained enough were its target the only one that is watched. Everything else is clean: a
+// fleet has thousands of series that come and go, and each of them to be ruled out would leave none decided.
+// What growth could not have been seen is told instead (Floor).
+//
+// A target is not judged where it has fewer points than the smallest significant trend needs, or an undecided
+// series. If too many are not, the fleet is not clean, whatever the others are.
+func Judge(r *Record, b Bounds) *Verdict {
+	v := &Verdict{
+		Schema: VerdictSchema, Interrupted: r.Interrupted, Sweeps: len(r.Sweeps), MinJudged: b.MinJudged,
+		MaxPerHour: b.PerHour, MaxPerOperation: b.PerOperation, FalseAlarmBudget: checks.FalseAlarmBudget,
+		Failure: r.Failure, Warnings: slices.Clone(r.Warnings), Stacks: []StackVerdict{}, NotJudged: []Unjudged{},
+	}
+	for _, s := range r.Sweeps {
+		v.Hours = s.Seconds / 3600
+		v.SlowestSweep = max(v.SlowestSweep, s.Took)
+	}
+	for _, t := range r.Targets {
+		v.Tests += 1 + len(t.Groups)
+	}
+	v.Alpha = v.FalseAlarmBudget / float64(max(v.Tests, 1))
+	v.Needed = needed(v.Alpha)
+	v.Floor = floor(v, b)
+	j := judgement{Record: r, bounds: b, v: v, byStack: map[int]*StackVerdict{}, lost: map[int]float64{}}
+	for _, t := range r.Targets {
+		j.target(t)
+	}
+	if j.unloaded > 0 {
+		v.Warnings = append(v.Warnings, fmt.Sprintf("judged per hour, without the counter %s: %s; %s", r.Counter, plural(j.unloaded, "target"), j.why))
+	}
+	v.Targets.NotJudged += r.Beyond
+	v.Targets.Seen += r.Beyond
+	j.stacks()
+	j.conclude()
+	return v
+}
+
+// needed is how many points a trend without a fault needs to be significant.
+func needed(alpha float64) int {
+	n := fewest
+	for 1/math.Gamma(float64(n)+1) > alpha {
+		n++
+	}
+	return n
+}
+
+// floor is the growth per hour below which nothing could have been found: in so many points over so long a
+// time, without any noise.
+func floor(v *Verdict, b Bounds) float64 {
+	if v.Hours <= 0 || v.Sweeps < v.Needed {
+		return math.Inf(1)
+	}
+	return max(b.PerHour, float64(max(minRises, checks.ComeAndGo+1))/v.Hours)
+}
+
+type judgement struct {
+	*Record
+	bounds  Bounds
+	v       *Verdict
+	byStack map[int]*StackVerdict
+	// lost is what fall knows.
+	lost map[int]float64
+	// unloaded counts targets whose operations are not known although a counter was named; why is the first
+	// one's reason.
+	unloaded int
+	why      string
+}
+
+// all stands for the goroutines of a target in all, beside the stacks and Other.
+const all = -2
+
+// target judges every series of one.
+func (j *judgement) target(t *Series) {
+	tally := &j.v.Targets
+	tally.Seen++
+	if t.Gone {
+		tally.Gone++
+	}
+	if n := len(t.Seconds); n < j.v.Needed {
+		tally.NotJudged++
+		why := fmt.Sprintf("%d points, and %d are needed", n, j.v.Needed)
+		switch {
+		case t.Failures > 0:
+			why += ": " + t.LastError
+		case t.Gone:
+			why += ": it ended before"
+		case t.First > 0:
+			why += ": it came late"
+		}
+		j.v.NotJudged = append(j.v.NotJudged, Unjudged{t.Name, why})
+		return
+	}
+	if j.Counter != "" && !t.hasLoad() {
+		j.unloaded++
+		if j.why == "" {
+			j.why = fmt.Sprintf("%s: %s", t.Name, cmp.Or(t.NoCounter, "it stood still"))
+		}
+	}
+	share := j.v.FalseAlarmBudget / float64(1+len(t.Groups))
+	var grows []found
+	for _, g := range t.Groups {
+		if one := j.series(t, g.Stack, g.Counts, share); one != nil {
+			grows = append(grows, found{g.Stack, *one})
+		}
+	}
+	if len(grows) == 0 { // the whole is only asked where no part tells
+		if one := j.series(t, all, t.Total, share); one != nil {
+			grows = append(grows, found{all, *one})
+		}
+	}
+	worst := leak.Clean
+	for _, f := range grows {
+		if f.Outcome == leak.Leaking || worst == leak.Clean {
+			worst = f.Outcome
+		}
+		sv := j.byStack[f.stack]
+		if sv == nil {
+			sv = &StackVerdict{}
+			j.byStack[f.stack] = sv
+		}
+		sv.Targets = append(sv.Targets, f.Growth)
+	}
+	switch worst {
+	case leak.Leaking:
+		tally.Leaking++
+	case leak.Clean:
+		tally.Clean++
+	default:
+		tally.Undecided++
+	}
+}
+
+type found struct {
+	stack int
+	Growth
+}
+
+// series judges one; nil is clean. share is the part of the budget that it would have, were its target alone.
+func (j *judgement) series(t *Series, stack int, counts Counts, share float64) *Growth {
+	y := make([]float64, len(counts))
+	for i, n := range counts {
+		y[i] = float64(n)
+	}
+	gain := y[len(y)-1] - y[0]
+	if gain <= checks.ComeAndGo || !promising(y) {
+		return nil
+	}
+	hours := make([]float64, len(y))
+	for i, s := range t.Seconds {
+		hours[i] = s / 3600
+	}
+	x, bound, unit := hours, j.bounds.PerHour, "goroutines per hour"
+	perOperation := t.hasLoad()
+	if perOperation {
+		x, bound, unit = t.Operations, j.bounds.PerOperation, "goroutines per operation"
+	}
+	line, ok := stats.TheilSen(x, y)
+	half := len(y) / 2
+	tail, okTail := stats.TheilSen(x[half:], y[half:])
+	if !ok || !okTail || line.Slope <= bound || tail.Slope <= bound {
+		return nil // it never grew that much, or it has stopped
+	}
+	p := stats.MannKendall(y)
+	if p > max(share, j.v.Alpha) {
+		return nil
+	}
+	smooth := withoutOdd(y)
+	quarter := lastQuarter(len(y))
+	last := (smooth[len(y)-1] - smooth[quarter] + 1) / (x[len(x)-1] - x[quarter])
+	g := &Growth{
+		Target: t.Name, From: int(counts[0]), To: int(counts[len(counts)-1]),
+		Seconds: t.Seconds, Counts: counts, PerHour: line.Slope, Low: line.Low, High: line.High,
+	}
+	if perOperation {
+		g.PerOperation = &line.Slope
+		byHour, _ := stats.TheilSen(hours, y)
+		g.PerHour, g.Low, g.High = byHour.Slope, byHour.Low, byHour.High
+	}
+	g.Gates = []leak.Gate{
+		checks.Compare("growth", line.Slope, ">", bound, unit, "Theil–Sen slope over all points"),
+		checks.Compare("tail growth", tail.Slope, ">", bound, unit, "the same over the last half of them"),
+		checks.Compare("lower limit", line.Low, ">", bound, unit, "lower end of the slope's 95 % interval"),
+		checks.Compare("trend", p, "≤", j.v.Alpha, "", "exact one-sided Mann–Kendall p-value against this series' share of the false-alarm budget"),
+		checks.Compare("rises", float64(rises(y)), "≥", minRises, "", "how often it reached a new height"),
+		checks.Compare("drawdown", stats.MaxDrawdown(smooth), "≤", max(1, checks.MaxFallen*gain), "goroutines", "largest fall, odd sweeps left out, against a quarter of what it gained"),
+		checks.Compare("elsewhere", gain, ">", moreThanElsewhere*j.fall(stack), "goroutines", "what it gained, against one and a half of what the same stack lost steadily in other targets, the one in a hundred that lost most"),
+		checks.Compare("saturation", tail.Slope, "≥", checks.MinSlowdown*line.Slope, unit, "slope of the last half against half of the slope of all"),
+		checks.Compare("last quarter", last, "≥", checks.MinLast*line.Slope, unit, "growth of the last quarter, and one goroutine, against two thirds of the slope of all"),
+	}
+	g.Outcome = leak.Leaking
+	steady := true
+	for _, gate := range g.Gates {
+		if !gate.Holds && gate.Name != "trend" {
+			steady = false
+		}
+		if !gate.Holds && g.Outcome == leak.Leaking {
+			g.Outcome, g.Reason = leak.Inconclusive, stops[gate.Name]
+		}
+	}
+	if p > j.v.Alpha && !steady {
+		return nil // neither
+	}
+	return g
+}
+
+// stops says what stands in the way of calling growth a leak.
+var stops = map[string]string{
+	"lower limit":  "how much it grows is not certain",
+	"trend":        "in so many targets it may be chance",
+	"rises":        "it grew in a few steps only",
+	"drawdown":     "it falls in between",
+	"elsewhere":    "on the same stack others lose as much: it may wander",
+	"saturation":   "it is slowing down",
+	"last quarter": "it slowed down in the end",
+}
+
+// hasLoad tells whether operations are known and there were some wherever growth is looked for: in the first
+// half, in the second, and in the last quarter.
+func (s *Series) hasLoad() bool {
+	n := len(s.Operations)
+	if n < fewest || n != len(s.Seconds) {
+		return false
+	}
+	return s.Operations[n/2] > s.Operations[0] && s.Operations[n-1] > s.Operations[lastQuarter(n)]
+}
+
+// lastQuarter is where the last quarter of n points begins.
+func lastQuarter(n int) int { return n - 1 - max(2, (n+2)/4) }
+
+// promising is a cheap look that spares nearly all series the exact test: Kendall's S over its deviation, which
+// in the tails is never more significant than the exact test is.
+func promising(y []float64) bool {
+	s := 0
+	for i := range y {
+		for _, later := range y[i+1:] {
+			s += cmp.Compare(later, y[i])
+		}
+	}
+	n := float64(len(y))
+	ties := 0.0
+	for _, m := range sizes(y) {
+		ties += m * (m - 1) * (2*m + 5)
+	}
+	deviation := math.Sqrt((n*(n-1)*(2*n+5) - ties) / 18)
+	return float64(s) > 1.64*deviation // 5 %; no share of the budget is near that
+}
+
+// sizes counts how often each value occurs.
+func sizes(y []float64) map[float64]float64 {
+	m := map[float64]float64{}
+	for _, v := range y {
+		m[v]++
+	}
+	return m
+}
+
+// fall is what a stack lost steadily, from the first sweep to the last, in the target that is worse off than 99 in 100 of
+// those that have it, 0 where it lost nothing.
+func (j *judgement) fall(stack int) float64 {
+	if known, ok := j.lost[stack]; ok {
+		return known
+	}
+	falls := []float64{0}
+	for _, t := range j.Targets {
+		if len(t.Seconds) < j.v.Needed {
+			continue
+		}
+		if stack == all {
+			falls = append(falls, lostIn(t.Total))
+			continue
+		}
+		for _, g := range t.Groups {
+			if g.Stack == stack {
+				falls = append(falls, lostIn(g.Counts))
+			}
+		}
+	}
+	slices.Sort(falls)
+	j.lost[stack] = falls[len(falls)-1-len(falls)/100]
+	return j.lost[stack]
+}
+
+// lostIn is what a series lost, if it went down as steadily as one has to go up to be looked at: what comes and
+// goes quickly is lower at the end than at the start by chance, and is no mirror image of a leak.
+func lostIn(c Counts) float64 {
+	lost := float64(c[0] - c[len(c)-1])
+	if lost <= 0 {
+		return 0
+	}
+	mirrored := make([]float64, len(c))
+	for i, n := range c {
+		mirrored[i] = -float64(n)
+	}
+	if !promising(mirrored) {
+		return 0
+	}
+	return lost
+}
+
+// withoutOdd replaces every point but the ends by the median of itself and its neighbours.
+func withoutOdd(y []float64) []float64 {
+	smooth := slices.Clone(y)
+	for i := 1; i < len(y)-1; i++ {
+		smooth[i] = max(min(y[i-1], y[i]), min(max(y[i-1], y[i]), y[i+1]))
+	}
+	return smooth
+}
+
+// rises counts how often y is higher than ever before.
+func rises(y []float64) int {
+	n, highest := 0, y[0]
+	for _, v := range y {
+		if v > highest {
+			n, highest = n+1, v
+		}
+	}
+	return n
+}
+
+// stacks completes what was found on each and puts them in order: in most targets first, then the worst.
+func (j *judgement) stacks() {
+	on, typical := j.census()
+	for stack, sv := range j.byStack {
+		if stack >= 0 {
+			sv.Stack = &j.Stacks[stack]
+		} else if stack == Other {
+			sv.Stack = &leak.Stack{Frames: []leak.Frame{{Func: "(any of the rarer stacks)"}}}
+		}
+		slices.SortStableFunc(sv.Targets, func(a, b Growth) int {
+			return cmp.Or(-cmp.Compare(a.Outcome, b.Outcome), -cmp.Compare(a.PerHour, b.PerHour), cmp.Compare(a.Target, b.Target))
+		})
+		var perHour, perOperation []float64
+		for _, g := range sv.Targets {
+			if g.Outcome == leak.Leaking {
+				sv.Leaking++
+			} else {
+				sv.Undecided++
+			}
+			if g.Outcome == sv.Targets[0].Outcome {
+				perHour = append(perHour, g.PerHour)
+				if g.PerOperation != nil {
+					perOperation = append(perOperation, *g.PerOperation)
+				}
+			}
+		}
+		sv.MedianPerHour, sv.MedianPerOperation = stats.Median(perHour), stats.Median(perOperation)
+		sv.On, sv.Typical = on[stack], typical[stack]
+		j.v.Stacks = append(j.v.Stacks, *sv)
+	}
+	slices.SortStableFunc(j.v.Stacks, func(a, b StackVerdict) int {
+		return cmp.Or(cmp.Compare(b.Leaking, a.Leaking), cmp.Compare(b.Undecided, a.Undecided),
+			cmp.Compare(b.Targets[0].PerHour, a.Targets[0].PerHour), strings.Compare(a.name(), b.name()))
+	})
+}
+
+// name is the stack in one line.
+func (sv *StackVerdict) name() string {
+	if sv.Stack == nil {
+		return "goroutines in all, on no single stack"
+	}
+	return sv.Stack.String()
+}
+
+// census tells of each stack that grows somewhere on how many targets it was, and how many goroutines stand on
+// it at the end in the middle one of those where it does not grow.
+func (j *judgement) census() (on map[int]int, typical map[int]float64) {
+	on, typical = map[int]int{}, map[int]float64{}
+	ends := map[int][]float64{}
+	for _, t := range j.Targets {
+		if len(t.Seconds) < j.v.Needed {
+			continue
+		}
+		have := map[int]float64{all: float64(t.Total[len(t.Total)-1])}
+		for _, g := range t.Groups {
+			have[g.Stack] = float64(g.Counts[len(g.Counts)-1])
+		}
+		for stack, sv := range j.byStack {
+			n, ok := have[stack]
+			if ok {
+				on[stack]++
+			}
+			if !slices.ContainsFunc(sv.Targets, func(g Growth) bool { return g.Target == t.Name }) {
+				ends[stack] = append(ends[stack], n)
+			}
+		}
+	}
+	for stack, list := range ends {
+		typical[stack] = stats.Median(list)
+	}
+	return on, typical
+}
+
+// conclude decides on the fleet and says why in one sentence.
+func (j *judgement) conclude() {
+	v, t := j.v, &j.v.Targets
+	t.Judged = t.Leaking + t.Clean
+	enough := t.Judged > 0 && float64(t.Judged) >= j.bounds.MinJudged*float64(t.Seen)
+	switch {
+	case v.Failure != nil:
+		v.Result = leak.Unmeasured
+		v.Sentence = "could not measure: " + v.Failure.Message
+	case t.Leaking > 0:
+		v.Outcome, v.Result = leak.Leaking, leak.NotMet
+		v.Sentence = j.leaks()
+	case t.Judged == 0 && t.Undecided == 0:
+		v.Sentence = fmt.Sprintf("no target was judged: %d sweeps are too few, %d are needed for %s in %s", v.Sweeps, v.Needed, plural(v.Tests, "stack"), plural(t.Seen, "target"))
+		if v.Sweeps >= v.Needed {
+			v.Sentence = "no target was read often enough to be judged"
+		}
+	case t.Judged == 0:
+		v.Sentence = fmt.Sprintf("nothing was decided on: %s grow, and are undecided", plural(t.Undecided, "target"))
+	case !enough:
+		v.Sentence = fmt.Sprintf("only %d of %s were judged, and %.4g %% are asked for: nothing leaks in those", t.Judged, plural(t.Seen, "target"), 100*j.bounds.MinJudged)
+	default:
+		v.Outcome, v.Result = leak.Clean, leak.Met
+		v.Sentence = fmt.Sprintf("no goroutine leak in %d of %s over %s", t.Judged, plural(t.Seen, "target"), hours(v.Hours))
+		if t.Undecided > 0 {
+			v.Sentence += fmt.Sprintf("; %d more grow, and are undecided", t.Undecided)
+		}
+	}
+	if t.Leaking > 0 && !enough {
+		v.Sentence += fmt.Sprintf("; only %d of %s were judged", t.Judged, plural(t.Seen, "target"))
+	}
+	v.ExitCode = leak.ExitCode(v.Interrupted, false, v.Failure != nil, v.Result)
+	if math.IsInf(v.Floor, 1) {
+		v.Floor = 0 // nothing could have been seen at all, which Needed tells
+	}
+}
+
+func (j *judgement) leaks() string {
+	worst := &j.v.Stacks[0]
+	for i := range j.v.Stacks {
+		if s := &j.v.Stacks[i]; s.Targets[0].Outcome == leak.Leaking && s.Targets[0].PerHour > worst.Targets[0].PerHour {
+			worst = s
+		}
+	}
+	g := worst.Targets[0]
+	s := fmt.Sprintf("%d of %s leak goroutines: at worst %s, in %s", j.v.Targets.Leaking, plural(j.v.Targets.Seen, "target"), g.rate(), g.Target)
+	if worst.Stack != nil {
+		s += ", " + worst.Stack.String()
+	}
+	return s
+}
+
+// rate is the growth in the unit that was judged.
+func (g *Growth) rate() string {
+	if g.PerOperation != nil {
+		return rateOf(*g.PerOperation, "operation")
+	}
+	return rateOf(g.PerHour, "hour")
+}

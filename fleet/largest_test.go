@@ -1,0 +1,62 @@
+package fleet
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// The largest record that a thousand targets can make: as many stacks and points as are kept, and every count
+// another in every sweep. It is written as it grows, and judged, in 300 MiB. LEAKRIG_FLEET=long runs it, for it
+// takes half a minute.
+func TestLargest(t *testing.T) {
+	if os.Getenv("LEAKRIG_FLEET") != "long" {
+		t.Skip("LEAKRIG_FLEET=long runs it")
+	}
+	const targets = 1000
+	r := &Record{Schema: RecordSchema}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for i := range targets {
+		r.add(strconv.Itoa(i), strconv.Itoa(i), 0)
+	}
+	for k := range maxGroups {
+		r.Stacks = append(r.Stacks, leak.Stack{Frames: []leak.Frame{{Func: "main.f" + strconv.Itoa(k)}}})
+	}
+	dir := leak.RunDir(t.TempDir())
+	for i := range maxPoints - 1 {
+		r.Sweeps = append(r.Sweeps, Sweep{Seconds: float64(60 * i)})
+		for _, s := range r.Targets {
+			counts := make([]count, maxGroups)
+			for k := range counts {
+				counts[k] = count{k, int32(rng.IntN(20))}
+			}
+			s.add(float64(60*i), math.NaN(), 2000, counts)
+		}
+		if i%20 == 0 || i == maxPoints-2 {
+			if err := r.Write(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if v := Judge(r, usual); v.Targets.Leaking != 0 || v.Targets.Judged < 0.99*targets {
+		t.Errorf("%+v", v.Targets)
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Skip(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	peak, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("peak memory %d MiB", peak>>10)
+	if peak > 300<<10 {
+		t.Error("more than 300 MiB")
+	}
+}

@@ -1,0 +1,340 @@
+package fleet
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// Files of a survey in its run directory.
+const (
+	RecordFile  = "fleet.json"
+	VerdictFile = "fleet-verdict.json"
+)
+
+// RecordSchema is the version of the record's JSON form.
+const RecordSchema = 1
+
+// maxRecord bounds what is read back.
+const maxRecord = 512 << 20
+
+// Record is what a survey measured. It holds counts and no profiles: a thousand targets in thirty sweeps are
+// some MiB.
+type Record struct {
+	Schema   int           `json:"schema"`
+	Leakrig  string        `json:"leakrig"`
+	Command  []string      `json:"command,omitempty"`
+	Started  time.Time     `json:"started"`
+	Finished time.Time     `json:"finished,omitzero"`
+	Every    leak.Duration `json:"every"`
+	For      leak.Duration `json:"for"`
+	// Bounds are those that the survey was judged with.
+	Bounds Bounds `json:"bounds"`
+	// Counter is the metric, or the pprof label, that counts operations, "" where growth is told per hour.
+	Counter string  `json:"counter,omitempty"`
+	Sweeps  []Sweep `json:"sweeps"`
+	// Stacks are those of the whole fleet; groups refer to them by their place.
+	Stacks []leak.Stack `json:"stacks"`
+	// Beyond counts targets that there was no room for.
+	Beyond      int           `json:"beyond,omitempty"`
+	Interrupted bool          `json:"interrupted,omitempty"`
+	Failure     *leak.Failure `json:"failure,omitempty"`
+	Warnings    []string      `json:"warnings,omitempty"`
+	// Targets are the lives that were seen, in that order. They come last: see write.
+	Targets []*Series `json:"targets"`
+}
+
+// Sweep is one reading of all targets.
+type Sweep struct {
+	// Seconds is when it began, since the first; Took is how long it took.
+	Seconds float64 `json:"seconds"`
+	Took    float64 `json:"took"`
+	Listed  int     `json:"listed"`
+	Read    int     `json:"read"`
+	Failed  int     `json:"failed,omitempty"`
+}
+
+// Series is what was read of one target.
+type Series struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// First is the sweep that saw it first, from 0.
+	First int `json:"first,omitempty"`
+	// Gone is set where it was no longer listed, or had restarted, before the survey ended.
+	Gone bool `json:"gone,omitempty"`
+	// Failures are readings that did not come about, LastError the last reason.
+	Failures  int    `json:"failures,omitempty"`
+	LastError string `json:"lastError,omitempty"`
+	// NoCounter is why operations are not known, "" where they are.
+	NoCounter string `json:"noCounter,omitempty"`
+	// Seconds are when each point was read, since the first sweep. After many sweeps a point stands for
+	// several of them, and its counts are their least.
+	Seconds []float64 `json:"seconds"`
+	// Operations are what the counter said at each point; nil where some point has none.
+	Operations []float64 `json:"operations,omitempty"`
+	Total      Counts    `json:"total"`
+	Groups     []*Group  `json:"groups"`
+
+	byStack map[int]*Group
+	// lost is set once a point came without operations.
+	lost bool
+}
+
+// Group counts the goroutines on one stack.
+type Group struct {
+	// Stack is the place in the record's stacks, or Other.
+	Stack  int    `json:"stack"`
+	Counts Counts `json:"counts"`
+}
+
+// Counts are counts, one a point. In JSON, those that never change are one number.
+type Counts []int32
+
+// MarshalJSON writes a list or, of more than one that are all the same, a number.
+func (c Counts) MarshalJSON() ([]byte, error) {
+	if len(c) > 1 && slices.Max(c) == slices.Min(c) {
+		return strconv.AppendInt(nil, int64(c[0]), 10), nil
+	}
+	b := append(make([]byte, 0, 4*len(c)+2), '[')
+	for i, n := range c {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(n), 10)
+	}
+	return append(b, ']'), nil
+}
+
+// UnmarshalJSON reads a list, or a number as a list of one.
+func (c *Counts) UnmarshalJSON(b []byte) error {
+	if !bytes.HasPrefix(b, []byte("[")) {
+		*c = make(Counts, 1)
+		return json.Unmarshal(b, &(*c)[0])
+	}
+	return json.Unmarshal(b, (*[]int32)(c))
+}
+
+// maxPoints is how many points one target has at most. Then pairs of them go together, the least count of
+// each: what comes and goes falls out, and what leaks stays.
+const maxPoints = 120
+
+func (r *Record) add(id, name string, sweep int) *Series {
+	s := &Series{ID: id, Name: name, First: sweep, Seconds: []float64{}, Total: Counts{}, Groups: []*Group{}, byStack: map[int]*Group{}}
+	r.Targets = append(r.Targets, s)
+	return s
+}
+
+// maxWarnings bounds what is told of an API server that is away for hours.
+const maxWarnings = 50
+
+func (r *Record) warn(format string, args ...any) {
+	switch n := len(r.Warnings); {
+	case n < maxWarnings:
+		r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
+	case n == maxWarnings:
+		r.Warnings = append(r.Warnings, "and more of the like")
+	}
+}
+
+func (r *Record) fail(err error) {
+	r.Failure = &leak.Failure{Message: err.Error(), Hint: leak.Hint(err)}
+}
+
+// restarted tells whether a counter of operations went back, which only a new process does.
+func (s *Series) restarted(operations float64) bool {
+	n := len(s.Operations)
+	return n > 0 && operations < s.Operations[n-1]
+}
+
+// largest is n, or a larger number that was seen before: the goroutine that carried it is gone.
+func (s *Series) largest(n float64) float64 {
+	if last := len(s.Operations) - 1; last >= 0 {
+		return max(n, s.Operations[last])
+	}
+	return n
+}
+
+// add takes one reading in; operations is NaN where it is not known.
+func (s *Series) add(seconds, operations float64, total int64, counts []count) {
+	if s.byStack == nil {
+		return // one that there was no room for
+	}
+	if len(s.Seconds) == maxPoints {
+		s.thin()
+	}
+	n := len(s.Seconds)
+	s.Seconds = append(s.Seconds, seconds)
+	if s.lost = s.lost || math.IsNaN(operations); s.lost {
+		s.Operations = nil
+	} else {
+		s.Operations = append(s.Operations, operations)
+	}
+	s.Total = append(s.Total, clip(total))
+	for _, c := range counts {
+		g := s.group(c.stack, n)
+		if len(g.Counts) == n {
+			g.Counts = append(g.Counts, 0)
+		}
+		g.Counts[n] = clip(int64(g.Counts[n]) + int64(c.n))
+	}
+	for _, g := range s.Groups {
+		if len(g.Counts) == n {
+			g.Counts = append(g.Counts, 0)
+		}
+	}
+}
+
+// group is the one that counts a stack; one that comes late had none in the n points before.
+func (s *Series) group(stack, n int) *Group {
+	if g := s.byStack[stack]; g != nil {
+		return g
+	}
+	if len(s.Groups) >= maxGroups {
+		stack = Other
+		if g := s.byStack[stack]; g != nil {
+			return g
+		}
+	}
+	g := &Group{Stack: stack, Counts: make(Counts, n, n+8)}
+	s.byStack[stack] = g
+	s.Groups = append(s.Groups, g)
+	return g
+}
+
+// thin makes one point of every two.
+func (s *Series) thin() {
+	mean := func(list []float64) []float64 {
+		half := list[:0]
+		for i := 0; i+1 < len(list); i += 2 {
+			half = append(half, (list[i]+list[i+1])/2)
+		}
+		return half
+	}
+	least := func(list Counts) Counts {
+		half := list[:0]
+		for i := 0; i+1 < len(list); i += 2 {
+			half = append(half, min(list[i], list[i+1]))
+		}
+		return half
+	}
+	s.Seconds, s.Operations, s.Total = mean(s.Seconds), mean(s.Operations), least(s.Total)
+	if len(s.Operations) == 0 {
+		s.Operations = nil
+	}
+	for _, g := range s.Groups {
+		g.Counts = least(g.Counts)
+	}
+}
+
+// end marks a target that is gone. Of one that was hardly seen no counts are kept: they could not be judged,
+// and a fleet that crashes in a loop has many.
+func (s *Series) end() {
+	s.Gone, s.byStack = true, nil
+	if len(s.Seconds) < fewest {
+		s.Groups = []*Group{}
+	}
+}
+
+// Write writes the record into a run directory, whole or not at all. Targets are written one after the other:
+// the record as one text, of a fleet with many stacks after many sweeps, takes several times its own memory.
+func (r *Record) Write(dir leak.RunDir) error {
+	f, err := os.CreateTemp(string(dir), ".tmp-*") // it does not make the folder: one that was removed is gone
+	if err == nil {
+		w := bufio.NewWriterSize(f, 1<<16)
+		err = errors.Join(r.write(w), w.Flush(), f.Sync(), f.Close())
+		if err == nil {
+			err = os.Rename(f.Name(), dir.Path(RecordFile))
+		}
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}
+	if err != nil {
+		return leak.WithHint(fmt.Errorf("write %s: %w", RecordFile, err), "is the disk full or the folder read-only? --runs-dir names another one")
+	}
+	return nil
+}
+
+// write encodes the record, its targets last.
+func (r *Record) write(w io.Writer) error {
+	head := *r
+	head.Targets = nil
+	data, err := json.Marshal(&head)
+	if err != nil {
+		return err
+	}
+	const open = `"targets":null}`
+	if !bytes.HasSuffix(data, []byte(open)) {
+		return errors.New("targets are not the last of the record's fields")
+	}
+	if _, err := w.Write(append(data[:len(data)-len("null}")], '[')); err != nil {
+		return err
+	}
+	for i, t := range r.Targets {
+		if data, err = json.Marshal(t); err != nil {
+			return err
+		}
+		end := ",\n"
+		if i == len(r.Targets)-1 {
+			end = ""
+		}
+		if _, err := w.Write(append(data, end...)); err != nil {
+			return err
+		}
+	}
+	_, err = io.WriteString(w, "]}\n")
+	return err
+}
+
+// Read reads the record of a run directory.
+func Read(dir leak.RunDir) (*Record, error) {
+	f, err := os.Open(dir.Path(RecordFile))
+	if err != nil {
+		return nil, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "a run directory of a fleet is what `leakrig observe --selector` names at its end")
+	}
+	defer f.Close()
+	var r Record
+	if err := json.NewDecoder(io.LimitReader(f, maxRecord)).Decode(&r); err != nil {
+		return nil, fmt.Errorf("read %s: %w", RecordFile, err)
+	}
+	if r.Schema < 1 || r.Schema > RecordSchema {
+		return nil, leak.WithHint(fmt.Errorf("read %s: written with schema %d, this build reads up to %d", RecordFile, r.Schema, RecordSchema), "use a newer leakrig")
+	}
+	for _, t := range r.Targets {
+		if err := t.complete(); err != nil {
+			return nil, fmt.Errorf("read %s: %s: %w", RecordFile, t.Name, err)
+		}
+	}
+	return &r, nil
+}
+
+// complete writes out the counts that never change and refuses what does not fit together.
+func (s *Series) complete() error {
+	n := len(s.Seconds)
+	all := []*Counts{&s.Total}
+	for _, g := range s.Groups {
+		all = append(all, &g.Counts)
+	}
+	for _, c := range all {
+		if len(*c) == 1 && n > 1 {
+			*c = slices.Repeat(*c, n)
+		}
+		if len(*c) != n {
+			return fmt.Errorf("%d counts at %d points", len(*c), n)
+		}
+	}
+	if s.Operations != nil && len(s.Operations) != n {
+		return fmt.Errorf("%d counts of operations at %d points", len(s.Operations), n)
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+package fleet
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// What a terminal has room for.
+const (
+	textStacks    = 10
+	textTargets   = 5
+	textUnjudged  = 5
+	textWarnings  = 10
+	textFrames    = 6
+	shortName     = 44
+	minAllGrowing = 0.5
+)
+
+var marks = map[leak.Result]string{leak.Met: "✓", leak.NotMet: "✗", leak.Undecided: "?", leak.Unmeasured: "!"}
+
+// Text writes the verdict for an engineer in a terminal: the sentence, the stacks that grow, and what could not
+// be judged.
+func Text(w io.Writer, v *Verdict) error {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("%s fleet: %s", marks[v.Result], v.Outcome)
+	line("  %s", v.Sentence)
+	if v.Failure != nil && v.Failure.Hint != "" {
+		line("  hint: %s", v.Failure.Hint)
+	}
+	if v.Interrupted {
+		line("  interrupted after %s", plural(v.Sweeps, "sweep"))
+	}
+	if len(v.Stacks) > 0 {
+		line("")
+		table(&b, v)
+		details(&b, v)
+	}
+	line("")
+	t := v.Targets
+	line("  %s: %d leaking, %d clean, %d undecided, %d not judged; %d of them ended or restarted", plural(t.Seen, "target"), t.Leaking, t.Clean, t.Undecided, t.NotJudged, t.Gone)
+	for i, u := range v.NotJudged {
+		if i == textUnjudged {
+			line("    and %d more", len(v.NotJudged)-i)
+			break
+		}
+		line("    not judged: %s: %s", u.Target, firstLine(u.Reason))
+	}
+	line("  %s over %s, the slowest in %s; %s were tested, each at p ≤ %.2g (false-alarm budget %g)",
+		plural(v.Sweeps, "sweep"), hours(v.Hours), time.Duration(v.SlowestSweep*float64(time.Second)).Round(10*time.Millisecond), plural(v.Tests, "series"), v.Alpha, v.FalseAlarmBudget)
+	if v.Floor > 0 {
+		line("  floor: growth of one target below %s could not have been seen", rateOf(v.Floor, "hour"))
+	}
+	for i, warning := range v.Warnings {
+		if i == textWarnings {
+			line("  and %d warnings more", len(v.Warnings)-i)
+			break
+		}
+		line("  warning: %s", firstLine(warning))
+	}
+	if v.RunDir != "" {
+		line("")
+		line("  run directory: %s", v.RunDir)
+		line("  report:        %s", leak.RunDir(v.RunDir).Path(HTMLFile))
+	}
+	_, err := io.WriteString(w, printable(b.String()))
+	return err
+}
+
+// table has a row for each stack that grows.
+func table(b *strings.Builder, v *Verdict) {
+	rows := [][]string{{"stack", "grows in", "worst", "median", "elsewhere"}}
+	for i := range v.Stacks {
+		if i == textStacks {
+			break
+		}
+		s := &v.Stacks[i]
+		rows = append(rows, []string{cut(s.name(), shortName), s.growsIn(v), s.Targets[0].rate(), s.median(), leak.FormatValue(s.Typical, "goroutines")})
+	}
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range rows {
+		text := "  "
+		for i, cell := range row {
+			text += cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)
+		}
+		fmt.Fprintln(b, strings.TrimRight(text, " "))
+	}
+	if more := len(v.Stacks) - textStacks; more > 0 {
+		fmt.Fprintf(b, "  and %s more\n", plural(more, "stack"))
+	}
+}
+
+// details shows, of each stack that leaks, where it comes from and its worst targets.
+func details(b *strings.Builder, v *Verdict) {
+	for i := range v.Stacks {
+		s := &v.Stacks[i]
+		if i == textStacks {
+			return
+		}
+		fmt.Fprintf(b, "\n  %s\n", s.name())
+		if s.Stack != nil {
+			for k, f := range s.Stack.Frames {
+				if k == textFrames {
+					fmt.Fprintf(b, "      and %d frames more\n", len(s.Stack.Frames)-k)
+					break
+				}
+				fmt.Fprintf(b, "      %s %s\n", f.Short(), f.Position())
+			}
+		}
+		for k := range s.Targets {
+			g := &s.Targets[k]
+			if k == textTargets {
+				fmt.Fprintf(b, "    and in %s more\n", plural(len(s.Targets)-k, "target"))
+				break
+			}
+			why := ""
+			if g.Outcome != leak.Leaking {
+				why = " (undecided: " + g.Reason + ")"
+			}
+			fmt.Fprintf(b, "    %s: %d → %d, %s%s\n", g.Target, g.From, g.To, g.rate(), why)
+		}
+		if grow := s.Leaking + s.Undecided; v.Targets.Judged > 1 && float64(grow) >= minAllGrowing*float64(v.Targets.Judged) && s.Targets[0].PerOperation == nil {
+			fmt.Fprintf(b, "    most targets grow together, as rising traffic makes them: --counter tells growth per operation\n")
+		}
+	}
+}
+
+func rateOf(v float64, per string) string {
+	switch a := math.Abs(v); {
+	case a > 0 && a < 0.01:
+		return fmt.Sprintf("%+.2g per %s", v, per)
+	case a >= 100:
+		return fmt.Sprintf("%+.0f per %s", v, per)
+	case a >= 10:
+		return fmt.Sprintf("%+.1f per %s", v, per)
+	}
+	return fmt.Sprintf("%+.2f per %s", v, per)
+}
+
+func hours(h float64) string {
+	return time.Duration(h * float64(time.Hour)).Round(time.Second).String()
+}
+
+func plural(n int, word string) string {
+	if n == 1 || strings.HasSuffix(word, "s") {
+		return strconv.Itoa(n) + " " + word
+	}
+	return strconv.Itoa(n) + " " + word + "s"
+}
+
+func cut(s string, n int) string {
+	if runes := []rune(s); len(runes) > n {
+		return string(runes[:n-1]) + "…"
+	}
+	return s
+}
+
+func firstLine(s string) string {
+	first, _, _ := strings.Cut(s, "\n")
+	return first
+}
+
+// printable keeps control characters of foreign origin from the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0) {
+			return '?'
+		}
+		return r
+	}, s)
+}

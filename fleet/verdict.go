@@ -1,0 +1,98 @@
+package fleet
+
+import "github.com/leakrig/leakrig/leak"
+
+// VerdictSchema is the version of the verdict's JSON form.
+const VerdictSchema = 1
+
+// Verdict is what was concluded from a record.
+type Verdict struct {
+	Schema  int          `json:"schema"`
+	Outcome leak.Outcome `json:"outcome"`
+	Result  leak.Result  `json:"result"`
+	// ExitCode is what `leakrig observe` exits with.
+	ExitCode    int    `json:"exitCode"`
+	Sentence    string `json:"sentence"`
+	RunDir      string `json:"runDir,omitempty"`
+	Interrupted bool   `json:"interrupted,omitempty"`
+	// Sweeps were made in so many Hours, the longest of them in SlowestSweep seconds.
+	Sweeps       int     `json:"sweeps"`
+	Hours        float64 `json:"hours"`
+	SlowestSweep float64 `json:"slowestSweep"`
+	Targets      Tally   `json:"targets"`
+	// MinJudged is the share of the targets that has to be judged for the fleet to be clean.
+	MinJudged float64 `json:"minJudged"`
+	// MaxPerHour and MaxPerOperation are the bounds on growth.
+	MaxPerHour      float64 `json:"maxPerHour"`
+	MaxPerOperation float64 `json:"maxPerOperation"`
+	// FalseAlarmBudget is shared by all Tests, a series of a target each: Alpha is the share of one, and
+	// Needed how many points a series needs before it can be significant at that.
+	FalseAlarmBudget float64 `json:"falseAlarmBudget"`
+	Tests            int     `json:"tests"`
+	Alpha            float64 `json:"alpha"`
+	Needed           int     `json:"needed"`
+	// Floor is the growth per hour of one target that could not have been told from nothing.
+	Floor float64 `json:"floor"`
+	// Stacks are those that grow, in most targets first.
+	Stacks []StackVerdict `json:"stacks"`
+	// NotJudged are the targets that could not be judged, with the reason.
+	NotJudged []Unjudged    `json:"notJudged"`
+	Failure   *leak.Failure `json:"failure,omitempty"`
+	Warnings  []string      `json:"warnings,omitempty"`
+}
+
+// Tally counts targets. Judged are those that leak and those that are clean; the undecided are none of them.
+type Tally struct {
+	Seen      int `json:"seen"`
+	Judged    int `json:"judged"`
+	Leaking   int `json:"leaking"`
+	Clean     int `json:"clean"`
+	Undecided int `json:"undecided"`
+	NotJudged int `json:"notJudged"`
+	// Gone are those that ended, or started anew, before the last sweep. They are judged as the others are.
+	Gone int `json:"gone"`
+}
+
+// Unjudged is a target that could not be judged.
+type Unjudged struct {
+	Target string `json:"target"`
+	Reason string `json:"reason"`
+}
+
+// StackVerdict is one stack in the whole fleet.
+type StackVerdict struct {
+	// Stack is nil for the goroutines of a target in all, where they grow on no single one.
+	Stack *leak.Stack `json:"stack,omitempty"`
+	// Leaking and Undecided count the targets in which it grows, On those that had it at any time.
+	Leaking   int `json:"leaking"`
+	Undecided int `json:"undecided"`
+	On        int `json:"on"`
+	// MedianPerHour is the typical growth of those in which it grows, MedianPerOperation the same where
+	// operations are known.
+	MedianPerHour      float64 `json:"medianPerHour"`
+	MedianPerOperation float64 `json:"medianPerOperation,omitempty"`
+	// Typical is how many goroutines stand on it at the end in the middle one of the other targets.
+	Typical float64 `json:"typical"`
+	// Targets are those in which it grows, the worst first.
+	Targets []Growth `json:"targets"`
+}
+
+// Growth is one stack in one target.
+type Growth struct {
+	Target  string       `json:"target"`
+	Outcome leak.Outcome `json:"outcome"`
+	// Reason is what stands in the way of calling it a leak, "" where nothing does.
+	Reason string `json:"reason,omitempty"`
+	From   int    `json:"from"`
+	To     int    `json:"to"`
+	// PerHour is the Theil–Sen slope, Low and High are the ends of its 95 % interval.
+	PerHour float64 `json:"perHour"`
+	Low     float64 `json:"low"`
+	High    float64 `json:"high"`
+	// PerOperation is the slope over operations, nil where they are not known; it is then what was judged.
+	PerOperation *float64    `json:"perOperation,omitempty"`
+	Gates        []leak.Gate `json:"gates"`
+	// Seconds and Counts are the points.
+	Seconds []float64 `json:"seconds"`
+	Counts  Counts    `json:"counts"`
+}

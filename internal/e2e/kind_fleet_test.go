@@ -1,0 +1,166 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/leakrig/leakrig/fleet"
+	"github.com/leakrig/leakrig/leak"
+)
+
+// Three pods of one program share the load of execs and of workers.
+const podReplicas = `apiVersion: leakrig.dev/v1
+kind: Scenario
+metadata: {name: pod-replicas}
+spec:
+  cluster: {providers: [kind]}
+  subject: {build: calibration, args: [-plant=goroutine], placement: {kind: pod}, replicas: 3}
+  variants:
+    - {name: leaky, expect: leaking, fingerprint: [planted]}
+  warmup: {rounds: 1}
+  rounds: 6
+  round:
+    - post: {path: /work, times: 60, concurrency: 6, workers: 2}
+    - exec: {command: [/subject, -plant=none], exit: 1, times: 9, concurrency: 3}
+  operation: post
+  settle: {quiet: 300ms, timeout: 20s}
+  probes: [goroutine, process]
+  checks:
+    - stack: {name: planted, match: 'main\.leakySend', state: chan send, maxPerOp: 0.01}
+`
+
+// Replicas as pods are each loaded and judged by themselves. Then the same program runs as a fleet of a
+// Deployment's pods, that leakrig has not started: the one that leaks is found through the API server, with no
+// other, while a pod is deleted and another comes in its place.
+func TestKindFleet(t *testing.T) {
+	needsKind(t)
+	privateTmp(t)
+	defer run(t, "clean")
+	scenario, runs := filepath.Join(t.TempDir(), "pod-replicas.yaml"), t.TempDir()
+	if err := os.WriteFile(scenario, []byte(podReplicas), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, "run", scenario, "--cluster", "kind", "--keep", "--worker-rig", built(t, "cmd/leakrig", "."), "--runs-dir", runs)
+	if r.code != leak.ExitMet {
+		t.Fatal(r)
+	}
+	replicas := variantVerdict(t, readVerdict(t, runDir(t, runs)), "leaky").Replicas
+	if len(replicas) != 3 {
+		t.Fatalf("%d replicas were judged", len(replicas))
+	}
+	for i := range replicas {
+		if per := findingOf(t, replicas[i], "planted").PerOperation; replicas[i].Outcome != leak.Leaking || math.Abs(per-1) > 0.005 {
+			t.Errorf("replica %d: %s, %g an operation", i+1, replicas[i].Outcome, per)
+		}
+	}
+	for _, s := range readRecord(t, runDir(t, runs)).Variants[0].Snapshots[1:] {
+		if posts, execs := s.Load[0], s.Load[1]; posts.Succeeded != 20 || execs.Succeeded != 3 {
+			t.Errorf("round %d: %+v", s.Round, s.Load)
+		}
+	}
+	met("kind")
+
+	kept := regexp.MustCompile(`kubeconfig (\S+)`).FindStringSubmatch(r.stderr)
+	if kept == nil {
+		t.Fatalf("the kept cluster's kubeconfig is not named: %s", r)
+	}
+	cluster := kubernetesAt(t, kept[1])
+	pods := cluster.deploy(t, "shop", "orders", subjectImage(t), 12)
+	leaky, deleted := pods[3], pods[7]
+	stop := make(chan struct{})
+	go func() {
+		for tick := time.Tick(200 * time.Millisecond); ; {
+			select {
+			case <-tick:
+				_ = cluster.CoreV1().RESTClient().Post().AbsPath("/api/v1/namespaces/shop/pods/" + leaky + ":6060/proxy/work").Do(t.Context()).Error()
+			case <-stop:
+				return
+			}
+		}
+	}()
+	defer close(stop)
+	for _, via := range []string{"proxy", "port-forward"} {
+		survey := start(t, "observe", "--selector", "app=orders", "--all-namespaces", "--kubeconfig", kept[1], "--via", via,
+			"--every", "1s", "--for", "30s", "--min-judged", "0.8", "--max-per-hour", "1000", "--runs-dir", t.TempDir(), "--format", "json")
+		want := fleet.Tally{Seen: 12, Judged: 12, Leaking: 1, Clean: 11}
+		if via == "proxy" {
+			want = fleet.Tally{Seen: 13, Judged: 12, Leaking: 1, Clean: 11, NotJudged: 1, Gone: 1}
+			survey.until(t, `sweep 3 of 31`)
+			if err := cluster.CoreV1().Pods("shop").Delete(t.Context(), deleted, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := survey.wait(t)
+		var v fleet.Verdict
+		if err := json.Unmarshal([]byte(got.stdout), &v); err != nil || got.code != leak.ExitNotMet {
+			t.Fatal(err, got)
+		}
+		if v.Targets != want || len(v.Stacks) == 0 {
+			t.Errorf("via %s: %+v, want %+v: %s", via, v.Targets, want, v.Sentence)
+			continue
+		}
+		if s := v.Stacks[0]; s.Stack.String() != "chan send at main.leakySend" || s.Targets[0].Target != "shop/"+leaky || s.Targets[0].Outcome != leak.Leaking {
+			t.Errorf("via %s: %+v", via, s)
+		}
+		t.Logf("via %s: %s; the slowest sweep took %.2f s", via, v.Sentence, v.SlowestSweep)
+	}
+}
+
+// subjectImage is the image of a subject that the one cluster there is has in its node.
+func subjectImage(t *testing.T) string {
+	t.Helper()
+	out := output(t, exec.Command("docker", "exec", containers(t), "crictl", "images", "-o", "json"))
+	ref := regexp.MustCompile(`"(leakrig\.local/subject/[^"@]+)"`).FindStringSubmatch(out)
+	if ref == nil {
+		t.Fatalf("the node has no image of a subject: %s", out)
+	}
+	return ref[1]
+}
+
+// deploy makes a Deployment and returns the names of its pods, once all of them are ready.
+func (c liveCluster) deploy(t *testing.T, namespace, name, image string, n int32) []string {
+	t.Helper()
+	labels := map[string]string{"app": name}
+	container := corev1.Container{
+		Name: "main", Image: image, ImagePullPolicy: corev1.PullNever, Args: []string{"-plant=goroutine"},
+		Env: []corev1.EnvVar{{Name: "LEAKRIG_LISTEN", Value: "0.0.0.0:6060"}},
+	}
+	_, err := c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	if err == nil {
+		_, err = c.AppsV1().Deployments(namespace).Create(t.Context(), &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{container}}},
+			},
+		}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	waitFor(t, func() bool {
+		pods, err := c.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: fmt.Sprintf("app=%s", name)})
+		names = nil
+		for _, p := range pods.Items {
+			if len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].Ready {
+				names = append(names, p.Name)
+			}
+		}
+		return err == nil && len(names) == int(n)
+	})
+	return names
+}

@@ -1,0 +1,318 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// A goroutine an operation is planted, and 400 operations a round come from as many workers as --set says.
+const workersScenario = `apiVersion: leakrig.dev/v1
+kind: Scenario
+metadata: {name: workers}
+spec:
+  parameters: {workers: "1", rate: "0"}
+  cluster: {providers: [kind], nodes: 3}
+  subject: {build: calibration, args: [-plant=goroutine], placement: {kind: pod}}
+  variants:
+    - {name: leaky, expect: leaking, fingerprint: [planted]}
+  warmup: {rounds: 1}
+  rounds: 5
+  round:
+    - post: {path: /work, times: 400, concurrency: 8, rate: $(rate), workers: $(workers)}
+  settle: {quiet: 300ms, timeout: 20s}
+  probes: [goroutine]
+  checks:
+    - stack: {name: planted, match: 'main\.leakySend', state: chan send, maxPerOp: 0.01}
+`
+
+// What the actions do that go through the API server, with the rights that their workers have, and no more.
+const workersThroughAPI = `apiVersion: leakrig.dev/v1
+kind: Scenario
+metadata: {name: workers-api}
+spec:
+  cluster: {providers: [kind], nodes: 3}
+  subject: {build: calibration, placement: {kind: pod}}
+  variants:
+    - {name: current, expect: clean}
+  warmup: {rounds: 0}
+  rounds: 1
+  round:
+    - exec: {command: [/subject, -plant=none], exit: 1, times: 6, concurrency: 4, workers: 2}
+    - watch: {times: 20, concurrency: 4, workers: 2}
+    - churn:
+        template: '{apiVersion: apps/v1, kind: Deployment, metadata: {name: "d-{{.Op}}"}, spec: {replicas: 0, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}}}'
+        times: 20
+        concurrency: 4
+        workers: 2
+  operation: watch
+  settle: {quiet: 300ms, timeout: 20s}
+  probes: [goroutine]
+  checks: [delta: {probe: goroutine, max: 10}]
+`
+
+// Four workers give the same verdict and the same growth per operation as one, with every operation counted
+// once; one that is killed and a node that is drained in the middle are told of and judged, and the record is
+// whole. Nothing of the workers is left in the cluster.
+func TestKindWorkers(t *testing.T) {
+	needsKind(t)
+	privateTmp(t)
+	defer run(t, "clean")
+	began := time.Now()
+	dir := t.TempDir()
+	rigBinary := built(t, "cmd/leakrig", ".")
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name+".yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	args := func(scenario, runs string, more ...string) []string {
+		return append([]string{"run", scenario, "--cluster", "kind", "--worker-rig", rigBinary, "--runs-dir", runs}, more...)
+	}
+	scenario := file("workers", workersScenario)
+
+	growth := map[int]float64{}
+	var kubeconfig string
+	for _, workers := range []int{1, 4} {
+		at, runs := time.Now(), t.TempDir()
+		r := run(t, args(scenario, runs, "--keep", "--reuse", "--set", fmt.Sprintf("workers=%d", workers))...)
+		if r.code != leak.ExitMet {
+			t.Fatalf("%d workers: %s", workers, r)
+		}
+		record := readRecord(t, runDir(t, runs))
+		growth[workers] = findingOf(t, variantVerdict(t, readVerdict(t, runDir(t, runs)), "leaky"), "planted").PerOperation
+		for _, s := range record.Variants[0].Snapshots[1:] {
+			wholeTally(t, s.Load[0], workers, 400)
+			if s.Load[0].Succeeded != 400 {
+				t.Errorf("%d workers, round %d: %+v", workers, s.Round, s.Load[0])
+			}
+		}
+		kept := regexp.MustCompile(`kubeconfig (\S+)`).FindStringSubmatch(r.stderr)
+		if kept == nil {
+			t.Fatalf("the kept cluster's kubeconfig is not named: %s", r)
+		}
+		kubeconfig = kept[1]
+		t.Logf("%d workers: %g an operation, in %s\n%s", workers, growth[workers], time.Since(at).Round(time.Second), r.stderr)
+	}
+	if math.Abs(growth[1]-1) > 0.005 || math.Abs(growth[4]-growth[1]) > 0.005 {
+		t.Errorf("growth per operation: %v", growth)
+	}
+	met("kind")
+
+	cluster := kubernetesAt(t, kubeconfig)
+	at, runs := time.Now(), t.TempDir()
+	r := start(t, args(scenario, runs, "--reuse", "--set", "workers=4", "--set", "rate=100")...)
+	r.until(t, `leaky: round 1/5`)
+	cluster.underLoad(t, 2)
+	killed := cluster.kill(t)
+	r.until(t, `leaky: round 2/5`)
+	r.until(t, `leaky: round 3/5`)
+	cluster.underLoad(t, 4)
+	drained, evicted := cluster.drain(t)
+	got := r.wait(t)
+	cluster.uncordon(t, drained)
+	if got.code != leak.ExitInconclusive || !regexp.MustCompile(`worker \d of 4 lost`).MatchString(got.stdout) {
+		t.Errorf("lost workers were not judged: %s", got)
+	}
+	record := readRecord(t, runDir(t, runs))
+	variant := record.Variants[0]
+	if len(variant.Snapshots) != 6 || variant.Failure != nil || variant.Idle == nil {
+		t.Fatalf("the record is not whole: %s", got)
+	}
+	for _, s := range variant.Snapshots[1:] {
+		wholeTally(t, s.Load[0], 4, 400)
+		var lost []string
+		for _, w := range s.Load[0].Workers {
+			if w.Lost != "" {
+				lost = append(lost, w.Pod)
+				t.Logf("round %d: %+v", s.Round, w)
+			}
+		}
+		slices.Sort(lost)
+		want := map[int][]string{2: {killed}, 4: evicted}[s.Round]
+		if !slices.Equal(lost, want) || len(lost) > 0 && s.Load[0].Failed == 0 {
+			t.Errorf("round %d: lost %v, want %v: %+v", s.Round, lost, want, s.Load[0])
+		}
+	}
+	// What the subject itself has seen, which leaks a goroutine an operation, is what the workers have told.
+	succeeded := 0
+	for i, s := range variant.Snapshots[1:] {
+		succeeded += s.Load[0].Succeeded
+		count := func(s leak.Snapshot) int { return int(s.Sample("goroutine").Values["count"]) }
+		if grown := count(s) - count(variant.Snapshots[0]); grown != succeeded && grown != succeeded+1 { // one may have been cut under way
+			t.Errorf("round %d: %d goroutines more, and %d operations", i+1, grown, succeeded)
+		}
+	}
+	if s := variant.Snapshots[4].Load[0]; !strings.Contains(s.Errors[0].Message, "Evict") {
+		t.Errorf("the drain is not told: %+v", s.Errors)
+	}
+	t.Logf("killed and drained, in %s\n%s\n%s", time.Since(at).Round(time.Second), got.stderr, got.stdout)
+
+	at, runs = time.Now(), t.TempDir()
+	if r := run(t, args(file("workers-api", workersThroughAPI), runs, "--reuse")...); r.code != leak.ExitMet {
+		t.Error(r)
+	} else {
+		for _, tally := range readRecord(t, runDir(t, runs)).Variants[0].Final().Load {
+			if tally.Failed > 0 || len(tally.Workers) != 2 {
+				t.Errorf("%+v", tally)
+			}
+		}
+		t.Logf("through the API server, in %s\n%s", time.Since(at).Round(time.Second), r.stderr)
+	}
+	cluster.gone(t)
+	t.Logf("all in %s", time.Since(began).Round(time.Second))
+}
+
+// wholeTally checks that every operation was some worker's, and counted once.
+func wholeTally(t *testing.T, tally leak.Tally, workers, times int) {
+	t.Helper()
+	operations, succeeded := 0, 0
+	for i, w := range tally.Workers {
+		if i > 0 && w.First != tally.Workers[i-1].First+tally.Workers[i-1].Operations {
+			t.Errorf("worker %d begins with operation %d: %+v", i+1, w.First, tally.Workers)
+		}
+		if w.Lost == "" && w.Attempted != w.Operations {
+			t.Errorf("worker %d: %+v", i+1, w)
+		}
+		operations, succeeded = operations+w.Operations, succeeded+w.Succeeded
+	}
+	errors := 0
+	for _, e := range tally.Errors {
+		errors += e.Count
+	}
+	if len(tally.Workers) != workers || operations != times || tally.Attempted != times || tally.Succeeded != succeeded || tally.Failed != times-succeeded || errors != tally.Failed {
+		t.Errorf("%+v", tally)
+	}
+}
+
+// liveCluster is the cluster beside the rig, as its administrator sees it.
+type liveCluster struct{ kubernetes.Interface }
+
+func kubernetesAt(t *testing.T, kubeconfig string) liveCluster {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return liveCluster{client}
+}
+
+// underLoad waits until workers are in the middle of their work in a round. The warm-up has workers of its own.
+func (c liveCluster) underLoad(t *testing.T, round int) {
+	t.Helper()
+	name := fmt.Sprintf("workers-%d", round+1)
+	waitFor(t, func() bool {
+		maps, err := c.CoreV1().ConfigMaps("").List(context.Background(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+		return err == nil && len(maps.Items) == 1 && maps.Items[0].Data["start"] != ""
+	})
+	time.Sleep(2500 * time.Millisecond) // a second until the start, and then some of four
+}
+
+func (c liveCluster) workers(t *testing.T) []corev1.Pod {
+	t.Helper()
+	pods, err := c.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name"})
+	if err != nil || len(pods.Items) != 4 {
+		t.Fatalf("%d workers, %v", len(pods.Items), err)
+	}
+	return pods.Items
+}
+
+// kill deletes one worker's pod without grace, and returns its name.
+func (c liveCluster) kill(t *testing.T) string {
+	t.Helper()
+	pod, now := c.workers(t)[1], int64(0)
+	if err := c.CoreV1().Pods(pod.Namespace).Delete(context.Background(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+		t.Fatal(err)
+	}
+	return pod.Name
+}
+
+// drain does to a node that the subject is not on what kubectl drain does, as far as the workers go.
+func (c liveCluster) drain(t *testing.T) (node string, evicted []string) {
+	t.Helper()
+	subjects, err := c.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{LabelSelector: "leakrig.dev/run,!batch.kubernetes.io/job-name"})
+	if err != nil || len(subjects.Items) != 1 {
+		t.Fatalf("%d subjects, %v", len(subjects.Items), err)
+	}
+	workers := c.workers(t)
+	for _, w := range workers {
+		if w.Spec.NodeName != subjects.Items[0].Spec.NodeName {
+			node = w.Spec.NodeName
+		}
+	}
+	if node == "" {
+		t.Fatal("all workers are on the subject's node")
+	}
+	c.schedule(t, node, false)
+	for _, w := range workers {
+		if w.Spec.NodeName != node {
+			continue
+		}
+		if err := c.PolicyV1().Evictions(w.Namespace).Evict(context.Background(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace}}); err != nil {
+			t.Fatal(err)
+		}
+		evicted = append(evicted, w.Name)
+	}
+	slices.Sort(evicted)
+	return node, evicted
+}
+
+func (c liveCluster) uncordon(t *testing.T, node string) { c.schedule(t, node, true) }
+
+func (c liveCluster) schedule(t *testing.T, node string, may bool) {
+	t.Helper()
+	n, err := c.CoreV1().Nodes().Get(context.Background(), node, metav1.GetOptions{})
+	if err == nil {
+		n.Spec.Unschedulable = !may
+		_, err = c.CoreV1().Nodes().Update(context.Background(), n, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// gone waits until nothing carries the label of a run: the kept cluster deletes the namespaces on its own.
+func (c liveCluster) gone(t *testing.T) {
+	t.Helper()
+	o := metav1.ListOptions{LabelSelector: "leakrig.dev/run"}
+	ctx := context.Background()
+	waitFor(t, func() bool {
+		jobs, err1 := c.BatchV1().Jobs("").List(ctx, o)
+		pods, err2 := c.CoreV1().Pods("").List(ctx, o)
+		maps, err3 := c.CoreV1().ConfigMaps("").List(ctx, o)
+		secrets, err4 := c.CoreV1().Secrets("").List(ctx, o)
+		roles, err5 := c.RbacV1().Roles("").List(ctx, o)
+		bindings, err6 := c.RbacV1().RoleBindings("").List(ctx, o)
+		accounts, err7 := c.CoreV1().ServiceAccounts("").List(ctx, o)
+		namespaces, err8 := c.CoreV1().Namespaces().List(ctx, o)
+		for _, err := range []error{err1, err2, err3, err4, err5, err6, err7, err8} {
+			if err != nil {
+				return false
+			}
+		}
+		return len(jobs.Items)+len(pods.Items)+len(maps.Items)+len(secrets.Items)+len(roles.Items)+len(bindings.Items)+len(accounts.Items)+len(namespaces.Items) == 0
+	})
+}

@@ -1,0 +1,204 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// soakScenario is a service that runs already and does not leak, under rounds as short as a round can be.
+const soakScenario = `apiVersion: leakrig.dev/v1
+kind: Scenario
+metadata: {name: compressed-soak, description: A soak of days in minutes.}
+spec:
+  subject: {url: %q}
+  variants: [{name: healthy, expect: clean}]
+  soak: {every: 200ms, for: %s}
+  round: [{post: {path: /work, times: 5}}]
+  settle: {quiet: 50ms}
+  probes: [goroutine, heap]
+  checks:
+    - growth: {name: goroutines, probe: goroutine, maxPerOp: 0.05}
+    - stack: {name: any-stack, match: ., each: true, maxPerOp: 0.05}
+    - growth: {name: heap, probe: heap, maxPerOp: 4KiB}
+`
+
+// waitForRounds waits until the soak with the record $1 has had $2 rounds more.
+const waitForRounds = `rounds() { grep -B1 '"stride"' "$1" | sed -n 's/.*"rounds": \([0-9]*\),/\1/p'; }
+end=$(($(rounds "$1") + $2))
+until [ "$(rounds "$1")" -ge "$end" ]; do sleep 0.1; done
+`
+
+// maxSoakDir is what the run directory of this soak may take, however long it goes on.
+const maxSoakDir = 4 << 20
+
+// A soak of days, compressed: the rig is killed at ten random moments and loses at most the round in flight each
+// time, its run directory stays small, and a second rig that observes it finds it clean. LEAKRIG_SOAK=12m makes
+// it as long, with the observation over all of it; docs/scale.md has what that printed.
+func TestSoak(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir()) // a rig that is killed leaves its scratch folder to the next that starts a minute later
+	runs, long := t.TempDir(), time.Duration(0)
+	if text := os.Getenv("LEAKRIG_SOAK"); text != "" {
+		var err error
+		if long, err = time.ParseDuration(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	length := 10 * time.Minute // longer than this test lasts
+	if long > 0 {
+		length = long
+	}
+	scenario := filepath.Join(t.TempDir(), "soak.yaml")
+	if err := os.WriteFile(scenario, fmt.Appendf(nil, soakScenario, serving(t, built(t, "subjects/calibration", ".")), length), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := []string{"run", scenario, "--runs-dir", runs, "--resume"}
+
+	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
+	for i := range 10 {
+		r := start(t, command...)
+		r.until(t, `: (baseline|resumed after)`)
+		time.Sleep(time.Duration(rng.IntN(2000)) * time.Millisecond)
+		if err := r.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		said := r.wait(t).stderr
+		checkKilled(t, i, said, runDir(t, runs))
+	}
+
+	pprof := freeAddress(t)
+	t.Setenv("LEAKRIG_PPROF", pprof)
+	r := start(t, command...)
+	os.Unsetenv("LEAKRIG_PPROF")
+	dir := runDir(t, runs)
+	waitFor(t, func() bool { return soaked(t, dir).Soak.Rounds >= 105 }) // as many snapshots as there will ever be
+	// An operation is a round of the soak. A rig that keeps every round grows by some 3 KiB in each, which is not clean here.
+	wait := filepath.Join(t.TempDir(), "wait.sh")
+	if err := os.WriteFile(wait, []byte(waitForRounds), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	observe := []string{"--rounds", "7", "--max-rounds", "21", "--operations", "15", "--max-heap", "2KiB", "--", "sh", wait, dir.Path(leak.RecordFile), "15"}
+	if long > 0 { // an operation is a tenth of a second
+		slice := (long - 90*time.Second) / 14
+		observe = []string{"--rounds", "12", "--operations", strconv.Itoa(int(slice / (100 * time.Millisecond))), "--max-heap", "512", "--", "sleep", fmt.Sprintf("%.0f", slice.Seconds())}
+	}
+	before := soaked(t, dir).Soak.Rounds
+	seen := run(t, append([]string{"observe", "http://" + pprof, "--runs-dir", t.TempDir(), "--quiet", "100ms", "--times", "1"}, observe...)...)
+	observed := soaked(t, dir).Soak.Rounds - before
+	t.Logf("leakrig observes leakrig over %d rounds:\n%s", observed, seen.stdout)
+	if seen.code != leak.ExitMet || !strings.Contains(seen.stdout, "observed is clean") || observed < 50 {
+		t.Errorf("%d rounds went by\n%s", observed, seen)
+	}
+
+	want := leak.ExitMet
+	if long == 0 {
+		want = leak.ExitInterrupted
+		if err := r.cmd.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if end := r.wait(t); end.code != want {
+		t.Error(end)
+	} else {
+		t.Logf("the soak:\n%s", end.stdout)
+	}
+	v, size := soaked(t, dir), sizeOf(t, dir)
+	if record := readRecord(t, dir); record.SoakOver() != (long > 0) {
+		t.Errorf("over: %v", record.SoakOver())
+	}
+	info, err := os.Stat(dir.Path(leak.RecordFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d rounds in %.0f s (%d late, %d missed), %d snapshots kept, %d resumptions; run directory %d KiB, run.json %d KiB",
+		v.Soak.Rounds, v.Soak.Seconds, v.Soak.Late, v.Soak.Missed, len(v.Snapshots), v.Soak.Resumptions, size>>10, info.Size()>>10)
+	if v.Soak.Resumptions < 10 || size > maxSoakDir {
+		t.Errorf("%d resumptions, %d bytes", v.Soak.Resumptions, size)
+	}
+	met("soak")
+}
+
+var loggedRound = regexp.MustCompile(`: round (\d+)/\d+  `)
+
+// checkKilled checks what a rig that was killed has left: all rounds that it had told of, at most one more, and
+// all their operations.
+func checkKilled(t *testing.T, i int, said string, dir leak.RunDir) {
+	t.Helper()
+	v := soaked(t, dir)
+	rounds := v.Soak.Rounds
+	if told := loggedRound.FindAllStringSubmatch(said, -1); len(told) > 0 {
+		first, _ := strconv.Atoi(told[0][1])
+		last, _ := strconv.Atoi(told[len(told)-1][1])
+		if rounds < last || rounds > last+1 || len(told) != last-first+1 {
+			t.Errorf("kill %d: %d rounds in the record, told of %d to %d", i, rounds, first, last)
+		}
+		if resumed := regexp.MustCompile(`resumed after round (\d+) of`).FindStringSubmatch(said); i > 0 && (resumed == nil || resumed[1] != strconv.Itoa(first-1)) {
+			t.Errorf("kill %d: resumed after %q, went on with round %d", i, resumed, first)
+		}
+	}
+	next, attempted := 0, 0
+	for _, s := range v.Snapshots {
+		if s.First() != next {
+			t.Errorf("kill %d: round %d begins with %d, want %d", i, s.Round, s.First(), next)
+		}
+		next = s.Round + 1
+		for _, tally := range s.Load {
+			attempted += tally.Succeeded
+		}
+	}
+	if v.Final().Round != rounds || attempted != 5*rounds || v.Final().Operations != attempted {
+		t.Errorf("kill %d: %d operations of %d rounds, the last is %d", i, attempted, rounds, v.Final().Round)
+	}
+	for _, s := range v.Snapshots {
+		for _, sample := range s.Samples {
+			for _, f := range sample.Files {
+				if _, err := os.Stat(dir.Path(f)); err != nil {
+					t.Errorf("kill %d: round %d: %v", i, s.Round, err)
+				}
+			}
+		}
+	}
+	if size := sizeOf(t, dir); size > maxSoakDir {
+		t.Errorf("kill %d: the run directory takes %d bytes", i, size)
+	}
+}
+
+// soaked is the record of the soak's one variant.
+func soaked(t *testing.T, dir leak.RunDir) *leak.VariantRecord {
+	t.Helper()
+	v := readRecord(t, dir).Variant("healthy")
+	if v == nil || v.Soak == nil {
+		t.Fatalf("%s has no soak", dir)
+	}
+	return v
+}
+
+// sizeOf is what the files of a folder take together.
+func sizeOf(t *testing.T, dir leak.RunDir) (size int64) {
+	t.Helper()
+	err := filepath.WalkDir(string(dir), func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if info, err := d.Info(); err == nil { // one that is just being renamed is gone
+			size += info.Size()
+		}
+		return nil
+	})
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return size
+}

@@ -1,0 +1,102 @@
+// Command fleet is one process of the fleet that TestFleet observes: it serves net/http/pprof and a counter on
+// a port of its own, which it prints, and has goroutines that come and go. With -leak it leaks one goroutine
+// so often. It ends when its standard input does, so that none outlives a test that was killed.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	_ "net/http/pprof" // what the fleet is read by
+	"os"
+	"time"
+)
+
+func main() {
+	leak := flag.Duration("leak", 0, "leak one goroutine so often")
+	noise := flag.String("noise", "none", "none, bursts, wander or pool")
+	tick := flag.Duration("tick", time.Second, "how fast the noise is")
+	flag.Parse()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	start := time.Now()
+	http.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "# TYPE http_requests_total counter\nhttp_requests_total %d\n", 10*time.Since(start)/(*tick))
+	})
+	switch *noise {
+	case "bursts":
+		go bursts(*tick)
+	case "wander":
+		go wander(*tick)
+	case "pool":
+		go pool(*tick)
+	}
+	if *leak > 0 {
+		go leaks(*leak)
+	}
+	fmt.Printf("http://%s\n", l.Addr())
+	fmt.Fprintln(os.Stderr, http.Serve(l, nil))
+}
+
+// leaks starts a goroutine that nobody will ever hear, so often.
+func leaks(every time.Duration) {
+	for range time.Tick(every) {
+		go forgotten(make(chan int))
+	}
+}
+
+func forgotten(answers chan int) { answers <- 42 }
+
+// bursts starts some goroutines at once now and then, which end by themselves.
+func bursts(tick time.Duration) {
+	for {
+		time.Sleep(tick + rand.N(3*tick))
+		for range rand.N(9) {
+			go burst(rand.N(2 * tick))
+		}
+	}
+}
+
+func burst(d time.Duration) { time.Sleep(d) }
+
+// wander has between 2 and 12 workers, one more or less at a time.
+func wander(tick time.Duration) {
+	stop := make(chan struct{})
+	n := 6
+	for range n {
+		go worker(stop)
+	}
+	for {
+		time.Sleep(rand.N(2 * tick))
+		switch {
+		case n < 12 && (n == 2 || rand.N(2) == 0):
+			n++
+			go worker(stop)
+		default:
+			n--
+			stop <- struct{}{}
+		}
+	}
+}
+
+func worker(stop chan struct{}) { <-stop }
+
+// pool fills to ten members and stays so.
+func pool(tick time.Duration) {
+	for range 10 {
+		go member()
+		time.Sleep(tick / 2)
+	}
+}
+
+func member() { select {} }

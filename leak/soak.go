@@ -1,0 +1,133 @@
+package leak
+
+import (
+	"slices"
+	"time"
+)
+
+// SoakSpec makes the rounds of a scenario come by time.
+type SoakSpec struct {
+	Every Duration `yaml:"every" json:"every" doc:"a round starts so often; one that is late because the last took longer starts at once"`
+	For   Duration `yaml:"for" json:"for" doc:"no round starts after this long; the time in which the rig did not run does not count"`
+}
+
+// Bounds of a soak. The one on Every keeps a soak that goes on from looking like a run that ended long ago.
+const (
+	MaxSoakEvery  = 24 * time.Hour
+	MaxSoak       = 90 * 24 * time.Hour
+	MaxSoakRounds = 1_000_000
+)
+
+// Rounds is how many there are if none is late.
+func (s SoakSpec) Rounds() int {
+	if s.Every <= 0 {
+		return 0
+	}
+	return int((s.For + s.Every - 1) / s.Every)
+}
+
+// firstLook is the round after which a soak is looked at first: enough for a trend in any plausible number of
+// series.
+const firstLook = 10
+
+// looks are twice as far apart every time, so that ninety days have no more than seventeen.
+func (s SoakSpec) looks() []int {
+	var looks []int
+	for n := firstLook; n < s.Rounds(); n *= 2 {
+		looks = append(looks, n)
+	}
+	return append(looks, s.Rounds())
+}
+
+// SoakRecord is how the soak of one variant went so far.
+type SoakRecord struct {
+	// Rounds is how many were measured. The snapshots are the baseline and those of the rounds that were kept.
+	Rounds int `json:"rounds"`
+	// Stride says that of so many rounds one was kept, and of some older ones every second of these, beside the
+	// last round and both sides of the steepest step.
+	Stride int `json:"stride"`
+	// Slots is how many rounds could have begun by then; Late began after their time, and Missed never did, since
+	// the round before took longer than it may.
+	Slots  int `json:"slots"`
+	Late   int `json:"late,omitempty"`
+	Missed int `json:"missed,omitempty"`
+	// Seconds is how long it went on, without the time in which the rig did not run.
+	Seconds float64 `json:"seconds"`
+	// Time is when the last round was kept.
+	Time time.Time `json:"time"`
+	// Next is the number of the next operation.
+	Next int `json:"next"`
+	// Processes tell the program's processes from others, one for each replica; empty where it cannot be told.
+	Processes []ProcessMark `json:"processes,omitempty"`
+	// Resumptions is how often the rig was started again, Resumed are the last few of these.
+	Resumptions int          `json:"resumptions,omitempty"`
+	Resumed     []Resumption `json:"resumed,omitempty"`
+}
+
+// Resumption is one more start of the rig within a soak.
+type Resumption struct {
+	Time time.Time `json:"time"`
+	// After is the last round before. What was in flight when the rig ended is in no tally.
+	After int `json:"after"`
+	// Seconds is the time since that round.
+	Seconds float64 `json:"seconds"`
+	// Leakrig is the version that went on.
+	Leakrig string `json:"leakrig"`
+	// Same says how the process was known to be the same.
+	Same string `json:"same"`
+}
+
+// ProcessMark is what a process of Go can be known by later: the end of one of its garbage collections, of
+// which the runtime remembers the last 256, to the nanosecond.
+type ProcessMark struct {
+	// Read is when the rig read it.
+	Read time.Time `json:"read"`
+	// Collections counts those so far; the last of them ended at Ended, in nanoseconds since 1970.
+	Collections int64 `json:"collections"`
+	Ended       int64 `json:"ended"`
+}
+
+// First is the first round whose load the snapshot has: its own, but where snapshots before it were thinned
+// out.
+func (s *Snapshot) First() int { return s.Round - s.Merged }
+
+// Done tells whether all planned rounds of the variant were measured, and the idling after them.
+func (v *VariantRecord) Done() bool { return v.Failure == nil && v.Idle != nil }
+
+// SoakWhole tells whether the last round that was measured is there: thinning keeps it, and a record that was cut
+// short by damage has lost it.
+func (r *Record) SoakWhole() bool {
+	for _, v := range r.Variants {
+		if v.Soak != nil && (len(v.Snapshots) == 0 || v.Final().Round != v.Soak.Rounds) {
+			return false
+		}
+	}
+	return true
+}
+
+// SoakOver tells whether there is nothing left of a soak to go on with; it is true for what is no soak.
+func (r *Record) SoakOver() bool {
+	if r.Plan.Soak == nil {
+		return true
+	}
+	return !slices.ContainsFunc(r.Plan.Variants, func(name string) bool {
+		v := r.Variant(name)
+		return v == nil || !v.Done()
+	})
+}
+
+// Seen is when the run was last known to be at work: at its start, or after the last round of a soak.
+func (r *Record) Seen() time.Time {
+	seen := r.Started
+	for _, v := range r.Variants {
+		if v.Soak != nil && v.Soak.Time.After(seen) {
+			seen = v.Soak.Time
+		}
+	}
+	return seen
+}
+
+// AnotherProcessError says that a soak cannot go on: what has grown in one process says nothing of another.
+type AnotherProcessError struct{ Reason string }
+
+func (e *AnotherProcessError) Error() string { return e.Reason }

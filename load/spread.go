@@ -1,0 +1,397 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// spreadable is an action that workers can perform together: each a part of it, as an action of its own.
+type spreadable interface {
+	leak.Action
+	run(ctx context.Context, t leak.Target, first int) (*outcome, error)
+	split(first, n int) []part
+	take(part)
+	// rules are what a worker of it needs of the API server, address the subject's where it goes there.
+	rules(ctx context.Context, t leak.Target) ([]leak.WorkerRule, error)
+	address(ctx context.Context, t leak.Target) (string, error)
+	// turns is how many replicas of the target its operations are for in turn, 0 where they are for none.
+	turns(t leak.Target) int
+	// clearUp removes what a worker whose first operation was this has left.
+	clearUp(ctx context.Context, t leak.Target, first int) error
+}
+
+// part is a worker's share of an action.
+type part struct {
+	// First is the number of its first operation, Times how many there are.
+	First       int           `json:"first"`
+	Times       int           `json:"times"`
+	Concurrency int           `json:"concurrency"`
+	Rate        float64       `json:"rate,omitempty"`
+	Lag         leak.Duration `json:"lag,omitempty"`
+}
+
+// MostWorkers is how many workers there is something to do for.
+func (p *pace) MostWorkers() int { return min(p.Times, p.Concurrency, leak.MaxWorkers) }
+
+// split gives each of n workers its part, n being at most MostWorkers: operations and concurrency add up to the
+// whole, and a rate is divided as the operations are, so that all end together. The first of them come one
+// after another, as they would from one.
+func (p *pace) split(first, n int) []part {
+	parts := make([]part, n)
+	for i := range parts {
+		parts[i] = part{First: first, Times: shareOf(p.Times, i, n), Concurrency: shareOf(p.Concurrency, i, n)}
+		if p.Rate > 0 {
+			parts[i].Rate = p.Rate * float64(parts[i].Times) / float64(p.Times)
+			parts[i].Lag = leak.Duration(float64(i) / p.Rate * float64(time.Second))
+		}
+		first += parts[i].Times
+	}
+	return parts
+}
+
+// shareOf is the i-th of n shares of a whole, which differ by one at most.
+func shareOf(whole, i, n int) int { return whole*(i+1)/n - whole*i/n }
+
+func (p *pace) take(mine part) {
+	p.Times, p.Concurrency, p.Rate, p.Lag = mine.Times, mine.Concurrency, mine.Rate, mine.Lag
+}
+
+// limit is how long an action may take, if every operation takes as long as it may.
+func (p *pace) limit() time.Duration {
+	seconds := math.Ceil(float64(p.Times)/float64(p.Concurrency)) * p.Timeout.D().Seconds()
+	if p.Rate > 0 {
+		seconds += float64(p.Times) / p.Rate
+	}
+	const longest = 30 * 24 * time.Hour
+	rest := setupTimeout + podsTimeout + clearTimeout
+	return min(time.Duration(min(seconds, longest.Seconds())*float64(time.Second))+rest, longest)
+}
+
+// orderFormat is that of orders and results; the image of workers may be of another version than the rig.
+const orderFormat = 1
+
+// order is what workers are told.
+type order struct {
+	Format int             `json:"format"`
+	Kind   string          `json:"kind"`
+	Action json.RawMessage `json:"action"`
+	Parts  []part          `json:"parts"`
+	// Targets are where the load goes: of several replicas the one whose turn is first.
+	Targets  []orderTarget `json:"targets"`
+	Replicas bool          `json:"replicas,omitempty"`
+}
+
+type orderTarget struct {
+	URL       string `json:"url,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Selector  string `json:"selector,omitempty"`
+}
+
+// target is that of the worker with this part: the replicas begin with the one whose turn its first operation is.
+func (o *order) target(mine part, kubeconfig string) leak.Target {
+	var all []leak.Target
+	offset := mine.First - o.Parts[0].First
+	for i := range o.Targets {
+		t := o.Targets[(i+offset)%len(o.Targets)]
+		all = append(all, leak.Target{
+			URL: t.URL, Kubeconfig: kubeconfig, Namespace: t.Namespace, Selector: t.Selector, Transport: workerTransport,
+		})
+	}
+	target := all[0]
+	if o.Replicas {
+		target.Replicas = all
+	}
+	return target
+}
+
+// spread performs an action from workers.
+func spread(ctx context.Context, kind string, a spreadable, t leak.Target, first, workers int, crew leak.Crew) (leak.Tally, error) {
+	parts := a.split(first, workers)
+	text, err := newOrder(ctx, kind, a, t, parts)
+	if err != nil {
+		return leak.Tally{}, err
+	}
+	rules, err := a.rules(ctx, t)
+	if err != nil {
+		return leak.Tally{}, err
+	}
+	ends, err := crew.RunWorkers(ctx, leak.Work{Workers: workers, Order: text, Rules: rules, Limit: limitOf(a)})
+	if err != nil {
+		return leak.Tally{}, err
+	}
+	tally, err := together(ends, parts, a.turns(t))
+	for i, end := range ends {
+		if end.Lost != "" {
+			err = errors.Join(err, a.clearUp(ctx, t, parts[i].First))
+		}
+	}
+	return tally, err
+}
+
+func limitOf(a spreadable) time.Duration { return a.(interface{ limit() time.Duration }).limit() }
+
+// newOrder writes down what the workers are told.
+func newOrder(ctx context.Context, kind string, a spreadable, t leak.Target, parts []part) ([]byte, error) {
+	o := order{Format: orderFormat, Kind: kind, Parts: parts, Replicas: len(t.Replicas) > 0}
+	for _, one := range targets(t) {
+		address, err := a.address(ctx, one)
+		if err != nil {
+			return nil, err
+		}
+		o.Targets = append(o.Targets, orderTarget{address, one.Namespace, one.Selector})
+	}
+	var err error
+	if o.Action, err = json.Marshal(a); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(o)
+	if err == nil && len(text) > leak.MaxOrder {
+		err = leak.WithHint(fmt.Errorf("workers: what each is told has %d KiB, and an object of the API server takes %d", len(text)>>10, leak.MaxOrder>>10),
+			"a smaller body, or leave workers out")
+	}
+	return text, err
+}
+
+// readOrder makes of an order the action of one worker, from 0, with its part of the work.
+func readOrder(text []byte, worker int) (spreadable, *order, error) {
+	var o order
+	// The format comes first: what another version writes may not be readable at all.
+	var head struct{ Format int }
+	if err := json.Unmarshal(text, &head); err != nil {
+		return nil, nil, fmt.Errorf("order: %w", err)
+	}
+	if head.Format != orderFormat {
+		return nil, nil, leak.WithHint(fmt.Errorf("order: written in format %d, this leakrig reads %d", head.Format, orderFormat), "the workers' image must be of the same version as the rig: `leakrig image` makes one")
+	}
+	if err := strictly(text, &o); err != nil {
+		return nil, nil, fmt.Errorf("order: %w", err)
+	}
+	if worker < 0 || worker >= len(o.Parts) || len(o.Targets) == 0 {
+		return nil, nil, fmt.Errorf("order: there is no worker %d of %d", worker+1, len(o.Parts))
+	}
+	for _, k := range Kinds() {
+		a, ok := k.New().(spreadable)
+		if !ok || k.Name != o.Kind {
+			continue
+		}
+		if err := strictly(o.Action, a); err != nil {
+			return nil, nil, fmt.Errorf("order: %s: %w", o.Kind, err)
+		}
+		a.take(o.Parts[worker])
+		return a, &o, nil
+	}
+	return nil, nil, fmt.Errorf("order: no action %q that workers perform", o.Kind)
+}
+
+func strictly(text []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
+}
+
+// Work is what one worker does, counted from 0: it reads the order, waits with begin until all are ready, performs
+// its part, and returns its result. When ctx ends, the result is of what was done until then. What went wrong
+// once the order was read is told in the result.
+func Work(ctx context.Context, text []byte, worker int, kubeconfig string, begin func(ctx context.Context) error) ([]byte, error) {
+	a, o, err := readOrder(text, worker)
+	if err != nil {
+		return nil, err
+	}
+	if err := begin(ctx); err != nil {
+		return nil, err
+	}
+	mine := o.Parts[worker]
+	done, err := a.run(ctx, o.target(mine, kubeconfig), mine.First)
+	return json.Marshal(newResult(done, err))
+}
+
+// result is what a worker tells at its end.
+type result struct {
+	Format int            `json:"format"`
+	Error  string         `json:"error,omitempty"`
+	Hint   string         `json:"hint,omitempty"`
+	Took   time.Duration  `json:"tookNanoseconds"`
+	All    *sentTallying  `json:"all,omitempty"`
+	Shares []sentTallying `json:"shares,omitempty"`
+}
+
+// sentTallying is a tallying on its way from a worker.
+type sentTallying struct {
+	Attempted int                         `json:"attempted"`
+	Succeeded int                         `json:"succeeded"`
+	Failed    int                         `json:"failed"`
+	TimedOut  int                         `json:"timedOut,omitempty"`
+	Silent    int                         `json:"silent,omitempty"`
+	Latencies sentHistogram               `json:"latencies"`
+	Errors    map[string]*leak.ErrorCount `json:"errors,omitempty"`
+}
+
+func newResult(done *outcome, err error) result {
+	r := result{Format: orderFormat}
+	if err == nil && done == nil {
+		err = errors.New("nothing was done")
+	}
+	var sent []sentTallying
+	if err == nil {
+		r.Took = done.took
+		for _, t := range append([]*tallying{done.all}, done.shares...) {
+			one, failed := t.send()
+			err = errors.Join(err, failed)
+			sent = append(sent, one)
+		}
+	}
+	if err != nil {
+		return result{Format: orderFormat, Error: err.Error(), Hint: leak.Hint(err)}
+	}
+	r.All, r.Shares = &sent[0], sent[1:]
+	return r
+}
+
+func (t *tallying) send() (sentTallying, error) {
+	latencies, err := t.took.send()
+	return sentTallying{t.Attempted, t.Succeeded, t.Failed, t.TimedOut, t.Silent, latencies, t.errs}, err
+}
+
+func (s sentTallying) receive() (*tallying, error) {
+	took, err := s.Latencies.receive()
+	if err != nil {
+		return nil, err
+	}
+	if s.Attempted != s.Succeeded+s.Failed || took.counts.TotalCount() != int64(s.Attempted) {
+		return nil, fmt.Errorf("%d operations, of which %d succeeded, %d failed and %d took their time", s.Attempted, s.Succeeded, s.Failed, took.counts.TotalCount())
+	}
+	return &tallying{
+		Tally: leak.Tally{Attempted: s.Attempted, Succeeded: s.Succeeded, Failed: s.Failed, TimedOut: s.TimedOut, Silent: s.Silent},
+		took:  took, errs: s.Errors,
+	}, nil
+}
+
+// merge adds what another has counted.
+func (t *tallying) merge(other *tallying) error {
+	t.Attempted += other.Attempted
+	t.Succeeded += other.Succeeded
+	t.Failed += other.Failed
+	t.TimedOut += other.TimedOut
+	t.Silent += other.Silent
+	for cause, e := range other.errs {
+		if t.errs[cause] == nil {
+			t.errs[cause] = &leak.ErrorCount{Message: e.Message}
+		}
+		t.errs[cause].Count += e.Count
+	}
+	return t.took.merge(other.took)
+}
+
+// lose counts operations that nobody tells of.
+func (t *tallying) lose(n int, why string) {
+	if n == 0 {
+		return
+	}
+	t.Attempted += n
+	t.Failed += n
+	t.lost = append(t.lost, leak.ErrorCount{Message: why, Count: n})
+}
+
+// readResult is what a worker has told, nil where nothing came.
+func readResult(end leak.WorkerEnd) (*outcome, error) {
+	if end.Result == nil {
+		return nil, nil
+	}
+	var r result
+	if err := strictly(end.Result, &r); err != nil {
+		return nil, fmt.Errorf("result: %w", err)
+	}
+	switch {
+	case r.Format != orderFormat:
+		return nil, fmt.Errorf("result: in format %d, not %d", r.Format, orderFormat)
+	case r.Error != "" && end.Lost != "":
+		return nil, nil // it was stopped before there was anything to tell
+	case r.Error != "":
+		return nil, leak.WithHint(errors.New(r.Error), "%s", r.Hint)
+	case r.All == nil:
+		return nil, errors.New("result: without a tally")
+	}
+	done := &outcome{took: r.Took}
+	var err error
+	if done.all, err = r.All.receive(); err != nil {
+		return nil, fmt.Errorf("result: %w", err)
+	}
+	for _, s := range r.Shares {
+		share, err := s.receive()
+		if err != nil {
+			return nil, fmt.Errorf("result: %w", err)
+		}
+		done.shares = append(done.shares, share)
+	}
+	return done, nil
+}
+
+// together makes one tally of what workers did. turns is how many replicas their operations were for in turn.
+func together(ends []leak.WorkerEnd, parts []part, turns int) (leak.Tally, error) {
+	whole := &outcome{all: newTallying()}
+	for range turns {
+		whole.shares = append(whole.shares, newTallying())
+	}
+	var workers []leak.WorkerTally
+	for i, end := range ends {
+		done, err := readResult(end)
+		if err == nil {
+			err = whole.add(done, end, parts[i], parts[i].First-parts[0].First, fmt.Sprintf("worker %d of %d lost: %s", i+1, len(ends), end.Lost))
+		}
+		if err != nil {
+			return leak.Tally{}, leak.WithHint(fmt.Errorf("worker %d of %d: %w", i+1, len(ends), err), "%s", leak.Hint(err))
+		}
+		workers = append(workers, workerTally(done, end, parts[i]))
+	}
+	tally := whole.tally()
+	tally.Workers = workers
+	return tally, nil
+}
+
+// add takes in what a worker did, and counts as lost what it should have done besides. offset is how many
+// operations of the others come before its own.
+func (o *outcome) add(done *outcome, end leak.WorkerEnd, mine part, offset int, lost string) error {
+	if done == nil {
+		done = &outcome{all: newTallying()}
+	}
+	if missing := mine.Times - done.all.Attempted; missing < 0 || missing > 0 && end.Lost == "" {
+		return fmt.Errorf("it performed %d operations and should have %d", done.all.Attempted, mine.Times)
+	}
+	if len(done.shares) > 0 && len(done.shares) != len(o.shares) {
+		return fmt.Errorf("it tells of %d replicas, there are %d", len(done.shares), len(o.shares))
+	}
+	o.took = max(o.took, end.Late+done.took)
+	if err := o.all.merge(done.all); err != nil {
+		return err
+	}
+	o.all.lose(mine.Times-done.all.Attempted, lost)
+	for i := range o.shares {
+		share := o.shares[(i+offset)%len(o.shares)]
+		should := (mine.Times + len(o.shares) - 1 - i) / len(o.shares)
+		if len(done.shares) > 0 {
+			if err := share.merge(done.shares[i]); err != nil {
+				return err
+			}
+			should -= done.shares[i].Attempted
+		}
+		share.lose(should, lost)
+	}
+	return nil
+}
+
+func workerTally(done *outcome, end leak.WorkerEnd, mine part) leak.WorkerTally {
+	w := leak.WorkerTally{
+		Pod: end.Pod, Node: end.Node, First: mine.First, Operations: mine.Times, LateSeconds: end.Late.Seconds(), Lost: end.Lost,
+	}
+	if done != nil {
+		w.Attempted, w.Succeeded, w.Seconds, w.Latency = done.all.Attempted, done.all.Succeeded, done.took.Seconds(), done.all.took.latency()
+	}
+	return w
+}

@@ -1,0 +1,79 @@
+package reports
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// exampleSize is what an example, and with it the page of a usual run, may weigh: people mail it.
+const exampleSize = 280 << 10
+
+// outside is what would make a page ask for something: links are not, they wait for a click.
+var outside = regexp.MustCompile(`(?i)<(?:link|img|iframe|object|embed|base|form|video|audio|source)\b|\s(?:src|srcset|data|action|poster|xlink:href)\s*=|url\((?:"|')?(?:https?:|//)|@import`)
+
+// The examples are small, whole, and open without a network. One that an older leakrig wrote is told, and not
+// held to it: `make example` writes it anew from a run.
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob("../docs/examples/*.html")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			page := string(data)
+			if !strings.Contains(page, generator) {
+				t.Fatalf("written by an older leakrig: make example RUN=RUN_DIR NAME=%s", strings.TrimSuffix(filepath.Base(file), ".html"))
+			}
+			checkExample(t, page)
+		})
+	}
+}
+
+func checkExample(t *testing.T, page string) {
+	t.Helper()
+	if len(page) > exampleSize {
+		t.Errorf("%d KiB, %d are allowed", len(page)>>10, exampleSize>>10)
+	}
+	own := regexp.MustCompile(`(?s)<script>.*?</script>|<pre.*?</pre>|<code.*?</code>|<title>.*?</title>|<text.*?</text>`).ReplaceAllString(page, "")
+	if at := outside.FindStringIndex(own); at != nil {
+		t.Errorf("it asks for something: %.80q", own[at[0]:])
+	}
+	if !strings.Contains(page, "default-src &#39;none&#39;") {
+		t.Error("its policy lets it ask for something")
+	}
+	for _, section := range []string{"scenario", "variants", "series", "stacks", "flames", "gates", "load", "warnings", "versions", "reproduce"} {
+		if !strings.Contains(page, `<section id="`+section+`"`) {
+			t.Errorf("section %s is missing", section)
+		}
+	}
+	for _, part := range []string{`class="chart"`, `class="flame"`, `class="stack`, `class="gates"`} {
+		if !strings.Contains(page, part) {
+			t.Errorf("%s is missing", part)
+		}
+	}
+}
+
+// A page of two variants, one of which leaks on many deep stacks, stays as small as an example has to be.
+func TestPageStaysSmall(t *testing.T) {
+	in := fixture()
+	in.Record.Plan.Variants, in.Record.Variants = in.Record.Plan.Variants[:2], in.Record.Variants[:2]
+	in.Verdict.Variants, in.Scenario.Spec.Variants = in.Verdict.Variants[:2], in.Scenario.Spec.Variants[:2]
+	for i := range in.Record.Variants {
+		manyStacks(&in.Record.Variants[i])
+	}
+	page := render(t, "html", in)
+	checkExample(t, page)
+	// The same with what an attacker would add is found out.
+	for _, evil := range []string{`<img alt="x">`, `<a href="#x" src="y">`, `<i style="background: url(https://example.com/x)">`} {
+		if outside.FindString(evil) == "" {
+			t.Errorf("%s is let through", evil)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package reports
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// Unexplained says of every heap what of its growth is on no sampled stack: "kubelet: only +7.0 KiB of …". A
+// heap that a check found clean, or that none judged in a variant which does not leak, grew by noise at most.
+func (x variant) Unexplained() []string {
+	var heaps []leak.HeapExplained
+	if h := x.Verdict.HeapExplained; h != nil {
+		heaps = append(heaps, *h)
+	}
+	var lines []string
+	for _, h := range slices.Concat(heaps, x.Verdict.ComponentHeaps) {
+		if h.Unexplained == "" || !x.heapGrew(h.Probe) {
+			continue
+		}
+		line := h.Unexplained
+		if component, _, ok := strings.Cut(h.Probe, "/"); ok {
+			line = component + ": " + line
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// heapGrew is what the checks say of a heap's growth, and where none judged it, of the variant.
+func (x variant) heapGrew(probe string) bool {
+	if probe == "" {
+		probe = "heap"
+	}
+	judged := false
+	for _, f := range x.Verdict.Findings {
+		if f.Series == probe+".alloc" {
+			judged = true
+			if f.Outcome != leak.Clean {
+				return true
+			}
+		}
+	}
+	return !judged && x.Verdict.Outcome == leak.Leaking
+}

@@ -1,0 +1,38 @@
+package reports
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// What the sampled profile cannot explain is said of the program and of components, where the heap grew.
+func TestUnexplained(t *testing.T) {
+	in := fixture()
+	const program, kubelet = "only +1.0 KiB of +2.00 MiB are on stacks of the sampled profile", "only <b>2</b> of 3 are on stacks"
+	for i := range in.Verdict.Variants {
+		vv := &in.Verdict.Variants[i]
+		vv.HeapExplained = &leak.HeapExplained{Grew: 2 << 20, Explained: 1 << 10, Unexplained: program}
+		vv.ComponentHeaps = []leak.HeapExplained{{Probe: "kubelet/heap", Unexplained: kubelet}, {Probe: "shim/heap"}}
+	}
+	// leaky and natural leak; of the others the checks found the heap clean, and judged no kubelet's.
+	for format, want := range map[string][]string{
+		"text": {"  heap: " + program, "  heap: kubelet: " + kubelet},
+		"html": {"<li>Heap: " + program, "<li>Heap: kubelet: only &lt;b&gt;2&lt;/b&gt;"}, "markdown": {"Heap: " + program, "Heap: kubelet: only &lt;b&gt;"},
+	} {
+		got := render(t, format, in)
+		checkForm(t, format, got)
+		for _, w := range want {
+			if n := strings.Count(got, w); n != 2 {
+				t.Errorf("%s: %q is in it %d times", format, w, n)
+			}
+		}
+	}
+	// A check that found the kubelet's heap clean settles it.
+	x := newView(in).Variants[0]
+	x.Verdict.Findings = append(x.Verdict.Findings, leak.Finding{Series: "kubelet/heap.alloc", Outcome: leak.Clean})
+	if got := x.Unexplained(); len(got) != 1 {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,120 @@
+package reports
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// What the page on a fleet has room for; its JSON has all.
+const (
+	fleetStacks    = 50
+	fleetTargets   = 100
+	fleetNotJudged = 100
+)
+
+//go:embed fleet.html.tmpl
+var fleetSource string
+
+var fleetTemplate = template.Must(pageTemplate.New("fleet").Parse(squeezePage(fleetSource)))
+
+// FleetInput is what the page on a fleet is drawn from, with all numbers in words. Package fleet, which has them,
+// stands above this one.
+type FleetInput struct {
+	Name      string
+	Outcome   leak.Outcome
+	Sentence  string
+	Failure   *leak.Failure
+	Facts     []FleetFact
+	Stacks    []FleetStack
+	NotJudged []FleetFact
+	Warnings  []string
+}
+
+// FleetFact is a name and what there is to say of it.
+type FleetFact struct{ Name, Value string }
+
+// FleetStack is one stack that grows in some targets.
+type FleetStack struct {
+	Outcome                           leak.Outcome
+	State, Place                      string
+	GrowsIn, Worst, Median, Elsewhere string
+	Frames                            []leak.Frame
+	Targets                           []FleetTarget
+}
+
+// FleetTarget is one target in which a stack grows.
+type FleetTarget struct {
+	Name, Reason, Rate string
+	Outcome            leak.Outcome
+	Gates              []leak.Gate
+	// Seconds are when the counts were read.
+	Seconds []float64
+	Counts  []int32
+}
+
+// Fleet writes the page on a fleet: one file that opens anywhere, as a run's report is.
+func Fleet(w io.Writer, in FleetInput) error {
+	return writePage(w, fleetTemplate, newFleetPage(in))
+}
+
+type fleetPage struct {
+	FleetInput
+	Stacks                    []fleetStack
+	MoreStacks, MoreNotJudged int
+}
+
+type fleetStack struct {
+	FleetStack
+	Targets     []fleetTarget
+	MoreTargets int
+}
+
+type fleetTarget struct {
+	FleetTarget
+	From, To int32
+	Line     string
+}
+
+func newFleetPage(in FleetInput) fleetPage {
+	p := fleetPage{FleetInput: in}
+	p.FleetInput.NotJudged, p.MoreNotJudged = head(in.NotJudged, fleetNotJudged)
+	stacks, more := head(in.Stacks, fleetStacks)
+	p.MoreStacks = more
+	for _, s := range stacks {
+		row := fleetStack{FleetStack: s}
+		targets, more := head(s.Targets, fleetTargets)
+		row.MoreTargets = more
+		for _, t := range targets {
+			drawn := fleetTarget{FleetTarget: t, Line: polyline(t.Seconds, t.Counts, 160, 36)}
+			if n := len(t.Counts); n > 0 {
+				drawn.From, drawn.To = t.Counts[0], t.Counts[n-1]
+			}
+			row.Targets = append(row.Targets, drawn)
+		}
+		p.Stacks = append(p.Stacks, row)
+	}
+	return p
+}
+
+// polyline draws counts over time into so many pixels, from 0 up, with room for the stroke.
+func polyline(seconds []float64, counts []int32, width, height float64) string {
+	if len(counts) < 2 || len(seconds) != len(counts) {
+		return ""
+	}
+	const edge = 2
+	first, last := seconds[0], seconds[len(seconds)-1]
+	most := float64(max(1, slices.Max(counts)))
+	var b strings.Builder
+	for i, n := range counts {
+		x := edge + (seconds[i]-first)/max(last-first, 1e-9)*(width-2*edge)
+		y := height - edge - float64(n)/most*(height-2*edge)
+		fmt.Fprintf(&b, "%.1f,%.1f ", x, y)
+	}
+	return strings.TrimSpace(b.String())
+}

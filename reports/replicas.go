@@ -1,0 +1,70 @@
+package reports
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// replicaLine is one of several replicas of a variant, beside the others.
+type replicaLine struct {
+	Number  int
+	Outcome leak.Outcome
+	Result  leak.Result
+	// Operations is how many it got.
+	Operations int
+	// Growth is that of the check which tells most about the variant, "–" where it was not made.
+	Growth, Check string
+	// PerOperation is set where Growth is a rate.
+	PerOperation bool
+	// Shown is set for the one that the rest of the report is about.
+	Shown bool
+}
+
+// Replicas are those of the variant, nil where the subject was one alone.
+func (x variant) Replicas() []replicaLine {
+	check := x.telling()
+	var lines []replicaLine
+	for _, vv := range x.Verdict.Replicas {
+		l := replicaLine{
+			Number: vv.Replica, Outcome: vv.Outcome, Result: vv.Result, Operations: vv.Operations,
+			Growth: "–", Check: check, Shown: vv.Replica == x.Verdict.Replica,
+		}
+		if i := slices.IndexFunc(vv.Findings, func(f leak.Finding) bool { return f.Check == check }); i >= 0 {
+			c := checkCell{Finding: &vv.Findings[i]}
+			l.Growth = c.Growth()
+			l.PerOperation = !c.InAll()
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// telling is the check by which replicas are best compared: the fingerprint, else one that leaks in the worst
+// of them, else the first that bounds growth per operation.
+func (x variant) telling() string {
+	for _, good := range []func(leak.Finding) bool{
+		func(f leak.Finding) bool { return f.Fingerprint },
+		func(f leak.Finding) bool { return f.Outcome == leak.Leaking },
+		func(f leak.Finding) bool { return f.BoundPerOperation },
+		func(leak.Finding) bool { return true },
+	} {
+		if i := slices.IndexFunc(x.Verdict.Findings, good); i >= 0 {
+			return x.Verdict.Findings[i].Check
+		}
+	}
+	return ""
+}
+
+// String is the line for formats of text.
+func (l replicaLine) String() string {
+	s := fmt.Sprintf("replica %d: %s, %s, %s %s", l.Number, l.Outcome, count(l.Operations, "operation"), l.Check, l.Growth)
+	if l.PerOperation && l.Growth != "–" {
+		s += " per operation"
+	}
+	if l.Shown {
+		s += " (shown)"
+	}
+	return s
+}

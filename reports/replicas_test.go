@@ -1,0 +1,44 @@
+package reports
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// The worst replica is what the report is about, and there is a line for each of them.
+func TestReplicas(t *testing.T) {
+	in := herd()
+	lines := []string{
+		"replica 1: clean, 47 operations, receive 0 per operation",
+		"replica 2: leaking, 47 operations, receive +1.00 per operation (shown)",
+		"replica 3: clean, 46 operations, receive 0 per operation",
+	}
+	for format, want := range map[string][]string{
+		"text":     append([]string{"✓ leaky: leaking, as expected. replica 2, the worst of 3: ", "leaky/replica-2/round-7/goroutine.pb.gz"}, lines...),
+		"markdown": append([]string{"leaky/replica-2/round-0/goroutine.pb.gz"}, "- replica 1: clean, 47 operations, receive 0 per operation", "- replica 2: leaking"),
+		"html":     {"shown here", "operations on the one shown of 3 replicas", "replica 3: round 2: second dump: EOF", "leaky/replica-2/round-7"},
+		"json":     {`"replica": 2`, `"replicas": [`},
+		"junit":    {"replica 2"},
+	} {
+		got := render(t, format, in)
+		checkForm(t, format, got)
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%s: %q is not in it", format, w)
+			}
+		}
+		if strings.Contains(got, "replica-1/round") || strings.Contains(got, "replica-3/round") {
+			t.Errorf("%s shows files of another replica", format)
+		}
+	}
+	if !reflect.DeepEqual(in, herd()) {
+		t.Error("a renderer changed its input")
+	}
+	// Nothing is said of replicas where there is one alone.
+	for _, format := range []string{"text", "html", "markdown", "json"} {
+		if got := render(t, format, fixture()); strings.Contains(got, ">Replica<") || strings.Contains(got, "replica 1") || strings.Contains(got, `"replica"`) {
+			t.Errorf("%s speaks of replicas", format)
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package runner
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// maxKept is how many snapshots of a soak are kept at most, so that neither the record nor what it takes to
+// judge it grows with the number of rounds.
+const maxKept = 100
+
+// maxErrors bounds the messages of a merged tally, as package load does those of one round.
+const maxErrors = 5
+
+// maxWarnings bounds what one variant of a soak has to say.
+const maxWarnings = 50
+
+// metric is one of one probe.
+type metric struct{ probe, name string }
+
+// thin keeps of a soak's snapshots, baseline first, those of every so manieth round (the stride), the first,
+// the last, and both sides of the steepest step of each metric: the largest rise per round between two
+// neighbours. Where these are more than most, the oldest that are on no double stride go; once all are on one,
+// the stride has doubled. So there are always about as many, evenly apart but for the older ones, which may be
+// twice as far, and what they take does not rise and fall. A snapshot that goes leaves its load with the next
+// one. shots is not changed.
+//
+// A step over rounds that went is never steeper than the steepest within it, so that the step that is kept is
+// the steepest of all that were ever measured.
+func thin(shots []leak.Snapshot, stride, most int, metrics []metric) ([]leak.Snapshot, int) {
+	stays := steepest(shots, metrics)
+	stays[0], stays[len(shots)-1] = true, true
+	drop, left := map[int]bool{}, len(shots)
+	// prune drops, oldest first, what is not on the stride, until at most enough are left.
+	prune := func(stride, enough int) {
+		for i := 0; i < len(shots) && left > enough; i++ {
+			if !stays[i] && !drop[i] && shots[i].Round%stride != 0 {
+				drop[i] = true
+				left--
+			}
+		}
+	}
+	stride = max(stride, 1)
+	prune(stride, 0)
+	for prune(2*stride, most); left > most && stride <= shots[len(shots)-1].Round; prune(2*stride, most) {
+		stride *= 2
+	}
+	var kept, gone []leak.Snapshot
+	for i := range shots {
+		if drop[i] {
+			gone = append(gone, shots[i])
+			continue
+		}
+		kept = append(kept, merged(gone, shots[i]))
+		gone = nil
+	}
+	return kept, stride
+}
+
+// steepest marks both sides of each metric's largest rise per round.
+func steepest(shots []leak.Snapshot, metrics []metric) map[int]bool {
+	ends := map[int]bool{}
+	for _, m := range metrics {
+		best, at := 0.0, 0
+		for i := 1; i < len(shots); i++ {
+			before, ok1 := valueOf(&shots[i-1], m)
+			after, ok2 := valueOf(&shots[i], m)
+			rounds := shots[i].Round - shots[i-1].Round
+			if rise := (after - before) / float64(max(rounds, 1)); ok1 && ok2 && rise > best {
+				best, at = rise, i
+			}
+		}
+		if at > 0 {
+			ends[at-1], ends[at] = true, true
+		}
+	}
+	return ends
+}
+
+func valueOf(s *leak.Snapshot, m metric) (float64, bool) {
+	sample := s.Sample(m.probe)
+	if sample == nil {
+		return 0, false
+	}
+	v, ok := sample.Values[m.name]
+	return v, ok
+}
+
+// merged is a snapshot that also has the load of those right before it, and what hung in them.
+func merged(gone []leak.Snapshot, s leak.Snapshot) leak.Snapshot {
+	if len(gone) == 0 {
+		return s
+	}
+	var load []leak.Tally
+	s.Samples = slices.Clone(s.Samples)
+	for _, g := range gone {
+		s.Merged += 1 + g.Merged
+		load = append(load, g.Load...)
+	}
+	s.Load = sumTallies(append(load, s.Load...))
+	for i := range s.Samples {
+		sample := &s.Samples[i]
+		for _, g := range slices.Backward(gone) {
+			if before := g.Sample(sample.Probe); !sample.BlockedRead && before != nil && before.BlockedRead {
+				sample.Blocked, sample.BlockedRead = before.Blocked, true
+			}
+		}
+	}
+	return s
+}
+
+// sumTallies makes one tally of those of each action. Of latencies, which cannot be added, the largest stay;
+// which worker did what goes, while what was lost with one stays among the errors.
+func sumTallies(all []leak.Tally) []leak.Tally {
+	var sums []leak.Tally
+	errors := map[string]map[string]int{}
+	for _, t := range all {
+		i := slices.IndexFunc(sums, func(s leak.Tally) bool { return s.Action == t.Action })
+		if i < 0 {
+			i = len(sums)
+			sums = append(sums, leak.Tally{Action: t.Action})
+			errors[t.Action] = map[string]int{}
+		}
+		s := &sums[i]
+		s.Attempted += t.Attempted
+		s.Succeeded += t.Succeeded
+		s.Failed += t.Failed
+		s.TimedOut += t.TimedOut
+		s.Silent += t.Silent
+		s.Seconds += t.Seconds
+		s.Latency.P50, s.Latency.P90 = max(s.Latency.P50, t.Latency.P50), max(s.Latency.P90, t.Latency.P90)
+		s.Latency.P99, s.Latency.Max = max(s.Latency.P99, t.Latency.P99), max(s.Latency.Max, t.Latency.Max)
+		for _, e := range t.Errors {
+			errors[t.Action][e.Message] += e.Count
+		}
+	}
+	for i := range sums {
+		sums[i].Errors = most(errors[sums[i].Action])
+	}
+	return sums
+}
+
+// most are the most frequent messages.
+func most(errors map[string]int) []leak.ErrorCount {
+	var list []leak.ErrorCount
+	for _, message := range slices.Sorted(maps.Keys(errors)) {
+		list = append(list, leak.ErrorCount{Message: message, Count: errors[message]})
+	}
+	slices.SortStableFunc(list, func(a, b leak.ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
+	return list[:min(len(list), maxErrors)]
+}
+
+// thinRecord thins the snapshots of a variant's record, forgets the stacks that none of the rest refers to,
+// and returns the stride. The raw files of what went are still there.
+func thinRecord(v *leak.VariantRecord, stride int, metrics []metric) int {
+	kept, stride := thin(v.Snapshots, stride, maxKept, metrics)
+	if len(kept) == len(v.Snapshots) {
+		return stride
+	}
+	v.Snapshots = kept
+	used := map[string]bool{}
+	for s := range everySnapshot(v) {
+		for _, sample := range s.Samples {
+			for _, groups := range sample.Groups {
+				for _, g := range groups {
+					used[g.Stack] = true
+				}
+			}
+			for _, g := range sample.Blocked {
+				used[g.Stack] = true
+			}
+		}
+	}
+	maps.DeleteFunc(v.Stacks, func(id string, _ leak.Stack) bool { return !used[id] })
+	return stride
+}
+
+// everySnapshot yields all that a variant's record has.
+func everySnapshot(v *leak.VariantRecord) func(func(*leak.Snapshot) bool) {
+	return func(yield func(*leak.Snapshot) bool) {
+		for i := range v.Control {
+			if !yield(&v.Control[i]) {
+				return
+			}
+		}
+		for i := range v.Snapshots {
+			if !yield(&v.Snapshots[i]) {
+				return
+			}
+		}
+		if v.Idle != nil {
+			yield(v.Idle)
+		}
+	}
+}
+
+// filesOf are the raw files that a variant's record refers to, those of its replicas left out.
+func filesOf(v *leak.VariantRecord) map[string]bool {
+	files := map[string]bool{}
+	for s := range everySnapshot(v) {
+		for _, sample := range s.Samples {
+			for _, f := range sample.Files {
+				files[f] = true
+			}
+		}
+	}
+	return files
+}
