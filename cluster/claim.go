@@ -71,8 +71,11 @@ func sweep(ctx context.Context, cache string, concern func(claim) bool) ([]strin
 		if !free {
 			continue
 		}
-		if err = c.remove(ctx); err == nil {
+		there, err := c.remove(ctx)
+		if err == nil {
 			os.Remove(path)
+		}
+		if there {
 			removed = append(removed, c.Namespace)
 		}
 		unlock()
@@ -92,32 +95,33 @@ func readClaim(path string) (c claim, err error) {
 	return c, err
 }
 
-// remove deletes the namespace if it is the run's, and what workers may do in others. A cluster that is gone for good has nothing to remove.
-func (c claim) remove(ctx context.Context) error {
+// remove deletes the namespace if it is the run's, and what workers may do in others. It tells whether there was
+// one to delete. A cluster that is gone for good has nothing to remove.
+func (c claim) remove(ctx context.Context) (there bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	files := filepath.SplitList(c.Kubeconfig)
 	inside := os.Getenv("KUBERNETES_SERVICE_HOST") != "" // then no file is needed
 	if !inside && !slices.ContainsFunc(files, func(f string) bool { _, err := os.Stat(f); return err == nil }) {
-		return nil
+		return false, nil
 	}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
 		&clientcmd.ClientConfigLoadingRules{Precedence: files}, &clientcmd.ConfigOverrides{CurrentContext: c.Context}).ClientConfig()
 	if err != nil {
-		return fmt.Errorf("namespace %s of a run that was killed: %w", c.Namespace, err)
+		return false, fmt.Errorf("namespace %s of a run that was killed: %w", c.Namespace, err)
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return err
+		return false, err
 	}
 	found, err := client.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
-	if err == nil && found.Labels[runLabel] == c.Run {
+	if there = err == nil && found.Labels[runLabel] == c.Run; there {
 		err = client.CoreV1().Namespaces().Delete(ctx, c.Namespace, metav1.DeleteOptions{})
 	}
 	if err := errors.Join(ignoreNotFound(err), c.removeRights(ctx, client)); err != nil {
-		return fmt.Errorf("namespace %s of a run that was killed: %w", c.Namespace, err)
+		return false, fmt.Errorf("namespace %s of a run that was killed: %w", c.Namespace, err)
 	}
-	return nil
+	return there, nil
 }
 
 // removeRights deletes the roles of the run's workers, which stand where their pods' commands run. Who may not look

@@ -19,7 +19,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -110,18 +109,18 @@ func cacheDir(t *testing.T) string {
 }
 
 func TestEmbedded(t *testing.T) {
-	conform(t, &Embedded{Cache: cacheDir(t)})
+	conform(t, &Embedded{Cache: cacheDir(t)}, "conformance", 300*time.Millisecond)
 }
 
-func TestKind(t *testing.T) { conform(t, needsKind(t)) }
+func TestKind(t *testing.T) { conform(t, needsKind(t), "conformance", 300*time.Millisecond) }
 
-// conform is what every provider has to do.
-func conform(t *testing.T, p leak.Provider) {
+// conform is what every provider has to do. A boot takes more than booting.
+func conform(t *testing.T, p leak.Provider, run string, booting time.Duration) {
 	ctx := context.Background()
 	boot := func(t *testing.T, ctx context.Context) (leak.Cluster, leak.BootOptions, error) {
 		o := leak.BootOptions{
 			Spec: leak.ClusterSpec{Kubernetes: DefaultVersion},
-			Run:  "conformance", Scratch: t.TempDir(), Logs: t.TempDir(), Progress: testProgress{t},
+			Run:  run, Scratch: t.TempDir(), Logs: t.TempDir(), Progress: testProgress{t},
 		}
 		c, err := p.Boot(ctx, o)
 		return c, o, err
@@ -168,7 +167,7 @@ func conform(t *testing.T, p leak.Provider) {
 			if logs, _ := filepath.Glob(filepath.Join(o.Logs, "*", "kubelet.log")); len(logs) == 0 {
 				t.Errorf("no kubelet.log below %s", o.Logs)
 			}
-			attach(t, c.Kubeconfig())
+			t.Run("existing", func(t *testing.T) { attach(t, c.Kubeconfig()) })
 		}
 		if err := c.Check(ctx); err != nil {
 			t.Error(err)
@@ -185,7 +184,7 @@ func conform(t *testing.T, p leak.Provider) {
 		}
 	})
 	t.Run("cancelled while it boots", func(t *testing.T) {
-		cancelled, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+		cancelled, cancel := context.WithTimeout(ctx, booting)
 		defer cancel()
 		c, o, err := boot(t, cancelled)
 		if err == nil {
@@ -202,7 +201,7 @@ func conform(t *testing.T, p leak.Provider) {
 			t.Fatal(err)
 		}
 		c, err := p.Boot(ctx, leak.BootOptions{
-			Spec: leak.ClusterSpec{Kubernetes: DefaultVersion}, Scratch: file, Logs: t.TempDir(), Progress: testProgress{t},
+			Spec: leak.ClusterSpec{Kubernetes: DefaultVersion}, Run: run, Scratch: file, Logs: t.TempDir(), Progress: testProgress{t},
 		})
 		if err == nil {
 			c.Close(ctx)
@@ -240,6 +239,7 @@ func createPod(t *testing.T, kubeconfig string) {
 func attach(t *testing.T, kubeconfig string) {
 	ctx := context.Background()
 	x := &Existing{Options: Options{KubeconfigFile: kubeconfig, Protected: []string{"prod"}, Cache: t.TempDir()}}
+	conform(t, x, "attached-conformance", time.Millisecond)
 	o := leak.BootOptions{Run: "attached", Scratch: t.TempDir(), Logs: t.TempDir(), Progress: testProgress{t}}
 	if err := x.Preflight(ctx, o); err != nil {
 		t.Fatal(err)
@@ -254,26 +254,27 @@ func attach(t *testing.T, kubeconfig string) {
 	if err != nil || namespace.Labels[runLabel] != "attached" {
 		t.Errorf("%v, labels %v", err, namespace.Labels)
 	}
+	// Somebody else deletes it under the run.
+	if err := a.client.CoreV1().Namespaces().Delete(ctx, a.namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(ctx); err == nil || !strings.Contains(err.Error(), "namespace leakrig-attached of this run") || leak.Hint(err) == "" {
+		t.Errorf("the namespace was deleted: %v", err)
+	}
 	if err := c.Close(ctx); err != nil {
 		t.Error(err)
 	}
-	if _, err := a.client.CoreV1().Namespaces().Get(ctx, a.namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the namespace is still there: %v", err)
-	}
-	sweepKilled(t, x, a, o)
-	// A scratch folder that is not there: the namespace goes again.
-	o.Run, o.Scratch = "homeless", filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(o.Scratch, nil, 0o600); err != nil {
+	// Neither this run's nor, of what conform has tried, that of a boot which was cancelled or had no place.
+	namespaces, err := a.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: runLabel})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err := x.Boot(ctx, o); err == nil {
-		c.Close(ctx)
-		t.Error("it booted without a place for the kubeconfig")
+	for _, n := range namespaces.Items {
+		if strings.Contains(n.Name, "attached") && n.DeletionTimestamp == nil {
+			t.Errorf("namespace %s is still there", n.Name)
+		}
 	}
-	left, err := a.client.CoreV1().Namespaces().Get(ctx, "leakrig-homeless", metav1.GetOptions{})
-	if err == nil && left.DeletionTimestamp == nil {
-		t.Error("the namespace of a boot that failed is still there")
-	}
+	sweepKilled(t, x, a, o)
 }
 
 // sweepKilled has a run find what two others have left that were killed: the namespace that bears the label

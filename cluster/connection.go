@@ -91,9 +91,12 @@ func (c *connection) version() (string, error) {
 	return v.GitVersion, nil
 }
 
+// checkTimeout bounds each request of a Check.
+const checkTimeout = 10 * time.Second
+
 // Check returns an error when the API server no longer answers.
 func (c *connection) Check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	if _, err := c.client.CoreV1().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
 		return leak.WithHint(fmt.Errorf("the API server no longer answers: %w", err), "%s", c.hint)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
@@ -148,6 +150,9 @@ func (x *Existing) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, 
 		return nil, leak.WithHint(err, "may this user create namespaces there? is the cluster up?")
 	}
 	version, err := c.version()
+	if err == nil {
+		err = context.Cause(ctx) // it ended meanwhile
+	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close(ctx))
 	}
@@ -190,6 +195,24 @@ type attached struct {
 }
 
 func (a *attached) Info() leak.ClusterInfo { return a.info }
+
+// Check returns an error when the API server no longer answers, and when the run's namespace was taken away.
+func (a *attached) Check(ctx context.Context) error {
+	if err := a.connection.Check(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	found, err := a.client.CoreV1().Namespaces().Get(ctx, a.namespace, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && found.DeletionTimestamp != nil:
+		return leak.WithHint(fmt.Errorf("namespace %s of this run was deleted", a.namespace),
+			"what the run had made there is gone with it; its rounds so far can be judged")
+	case err != nil && !apierrors.IsForbidden(err): // a user may be one who cannot look
+		return fmt.Errorf("namespace %s: %w", a.namespace, err)
+	}
+	return nil
+}
 
 // Close removes the run's namespace, with everything in it.
 func (a *attached) Close(ctx context.Context) error {

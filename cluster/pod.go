@@ -317,6 +317,10 @@ func (p *pod) follow(ctx context.Context, c *kindCluster) error {
 
 // ending tells how the container ended, "" while it runs for the first time.
 func ending(pod *corev1.Pod) string {
+	gone := strings.TrimSpace("the pod is gone: " + pod.Status.Reason + " " + pod.Status.Message)
+	if pod.DeletionTimestamp != nil { // then its container ends as it was told to, which is not what happened
+		return gone
+	}
 	for _, s := range pod.Status.ContainerStatuses {
 		for _, t := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
 			if t != nil {
@@ -327,8 +331,8 @@ func ending(pod *corev1.Pod) string {
 			return "it was restarted"
 		}
 	}
-	if pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil {
-		return strings.TrimSpace("the pod is gone: " + pod.Status.Reason + " " + pod.Status.Message)
+	if pod.Status.Phase == corev1.PodFailed {
+		return gone
 	}
 	return ""
 }

@@ -110,7 +110,7 @@ type result struct {
 }
 
 func (r result) String() string {
-	return fmt.Sprintf("exit code %d\n--- stdout\n%s--- stderr\n%s", r.code, r.stdout, r.stderr)
+	return fmt.Sprintf("exit code %d\n--- stderr\n%s--- stdout\n%s", r.code, r.stderr, r.stdout)
 }
 
 // rig is a leakrig process, in a process group of its own as a terminal would make it.
