@@ -97,7 +97,7 @@ func html(w io.Writer, r *Record, _ string) error {
 	if err := pageTemplate.Execute(&b, v); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w, printable(b.String()))
+	_, err := io.WriteString(w, leak.Printable(b.String()))
 	return err
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -210,27 +209,32 @@ func Write(dir string, r *Record) error {
 
 // Read reads bisect.json and refuses one that is damaged or newer than this build.
 func Read(dir string) (*Record, error) {
-	const hint = "a bisection's directory is what `leakrig bisect` names at its end, runs/<scenario>/bisect-<time>"
 	f, err := os.Open(filepath.Join(dir, RecordFile))
 	if err != nil {
-		return nil, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), hint)
+		return nil, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "a bisection's directory is what `leakrig bisect` names at its end, runs/<scenario>/bisect-<time>")
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxJSON+1))
-	var r Record
-	if err == nil && len(data) > maxJSON {
-		err = errors.New("too large")
+	data, err := leak.ReadBounded(f, maxJSON)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", RecordFile, err)
 	}
-	if err == nil {
-		err = json.Unmarshal(data, &r)
+	r, err := parse(data)
+	if err != nil {
+		return nil, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "the file is damaged or of a newer leakrig; the run directories beside it are whole")
+	}
+	return r, nil
+}
+
+func parse(data []byte) (*Record, error) {
+	var r Record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, err
 	}
 	switch {
-	case err != nil:
-		return nil, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "the file is damaged; the run directories beside it are whole")
 	case r.Schema < 1:
-		return nil, leak.WithHint(fmt.Errorf("read %s: no schema version", RecordFile), hint)
+		return nil, errors.New("no schema version")
 	case r.Schema > Schema:
-		return nil, leak.WithHint(fmt.Errorf("read %s: written with schema %d, this build reads up to %d", RecordFile, r.Schema, Schema), "use a newer leakrig")
+		return nil, fmt.Errorf("written with schema %d, this build reads up to %d", r.Schema, Schema)
 	}
 	return &r, nil
 }

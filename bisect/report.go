@@ -286,7 +286,7 @@ func text(out io.Writer, r *Record, dir string) error {
 		fmt.Fprintf(&b, "go on:        leakrig bisect --resume %s\n", quoted(dir))
 	}
 	fmt.Fprintf(&b, "report:       %s\n", filepath.Join(dir, HTMLFile))
-	_, err := io.WriteString(out, printable(b.String()))
+	_, err := io.WriteString(out, leak.Printable(b.String()))
 	return err
 }
 
@@ -297,16 +297,6 @@ func shorten(reason string) string {
 		return string(runes[:79]) + "…"
 	}
 	return first
-}
-
-// printable keeps control characters of foreign origin from the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && unicode.IsControl(r) {
-			return '?'
-		}
-		return r
-	}, s)
 }
 
 // escapeCell keeps foreign text from ending a cell of a table, or from being markup.
@@ -332,6 +322,6 @@ func markdown(out io.Writer, r *Record, _ string) error {
 		}
 		fmt.Fprintf(&b, "\n```\n%s\n%s\n```\n", r.Question.Command(a.Leaky), r.Question.Command(a.Clean))
 	}
-	_, err := io.WriteString(out, printable(b.String()))
+	_, err := io.WriteString(out, leak.Printable(b.String()))
 	return err
 }

@@ -2,6 +2,8 @@ package bisect
 
 import (
 	"bytes"
+	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 
@@ -127,4 +129,27 @@ func TestUnfinishedReport(t *testing.T) {
 			t.Errorf("%s: %s", f.Name, b.String())
 		}
 	}
+}
+
+// Whatever stands in a record, it is shown or refused.
+func FuzzParse(f *testing.F) {
+	w := row(6, 3, Leaky, Clean)
+	r := w.record(w.question())
+	r.Steps = []Step{{Version: "v1.0.0", State: Leaky, Run: "01-x", Growth: []Growth{{Check: "receive", PerOperation: 1, Unit: "goroutines"}}}}
+	data, err := json.Marshal(r)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := parse(data)
+		if err != nil {
+			return
+		}
+		for _, format := range Formats() {
+			if err := format.Render(io.Discard, r, "runs/s/bisect-1"); err != nil {
+				t.Errorf("%s: %v", format.Name, err)
+			}
+		}
+	})
 }

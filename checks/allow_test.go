@@ -122,6 +122,13 @@ func TestRatchet(t *testing.T) {
 			t.Errorf("%s: %v, %v: %s", tt.name, v.Result, vv.Result, vv.Reason)
 		}
 	}
+	// An allowance that has ended fails, whether the leak was stored or not.
+	ended, old := scenario(), recordOf(leakyValues, leakyValues)
+	ended.Spec.Allow = []leak.Allowance{{Match: "receive", State: "chan send", Reason: "upgrade", Link: "https://example.org/1", Until: day(t, "2020-01-31")}}
+	old.Started = day(t, "2020-02-01").Add(time.Hour)
+	if v := Ratchet(stored, Judge(ended, old)); v.Result != leak.NotMet || !strings.Contains(v.Variants[1].Reason, "ended on 2020-01-31") {
+		t.Errorf("an allowance that has ended: %v: %s", v.Result, v.Variants[1].Reason)
+	}
 	// A verdict without the variant lets nothing through, and what was not measured stays so.
 	now := Judge(scenario(), recordOf(leakyValues, leakyValues))
 	if v := Ratchet(&leak.Verdict{}, now); v.Result != leak.NotMet || !strings.Contains(v.Variants[1].Reason, "is new") || now.Variants[1].Reason == v.Variants[1].Reason {

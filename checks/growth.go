@@ -122,9 +122,9 @@ func judgeGrowth(f *leak.Finding, s series, alpha float64) {
 		// The growth that goes on is what decided, so it is the number that is shown.
 		f.PerOperation, f.Low, f.High = end.Slope, end.Low, end.High
 		gain, _ := s.net()
-		f.Summary = fmt.Sprintf("%s, within %s: the %s before have stopped", headline(f), boundText(f), leak.FormatDelta(gain, f.Unit))
+		f.Summary = fmt.Sprintf("%s, within %s: the %s before have stopped%s", headline(f), boundText(f), leak.FormatDelta(gain, f.Unit), floorText(f))
 	case outcome == leak.Clean:
-		f.Summary = fmt.Sprintf("%s, within %s", headline(f), boundText(f))
+		f.Summary = fmt.Sprintf("%s, within %s%s", headline(f), boundText(f), floorText(f))
 	default:
 		f.Summary = fmt.Sprintf("%s%s, bound %s, but %s", headline(f), blockedAt(f), boundText(f), stopped.stop)
 	}
@@ -229,6 +229,14 @@ func moreRounds(rounds int, alpha float64) int {
 		return 2 * rounds
 	}
 	return need
+}
+
+// floorText says what could not have been seen, where control rounds tell.
+func floorText(f *leak.Finding) string {
+	if f.Floor <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("; less than %s per operation could not have been told from what comes and goes without load", leak.FormatRate(f.Floor, f.Unit))
 }
 
 // leakingText is "+0.98 goroutines per operation, blocked in chan send at watch.(*StreamWatcher).receive

@@ -17,7 +17,8 @@ const (
 
 // Ratchet holds a verdict against one that was stored: a variant that is not as expected, but no worse than
 // it was, is let through, and what is new or worse is named. So an old leak does not hide a new one, and the
-// bounds need not be raised for it. Everything else stays as it was judged. Neither argument is changed.
+// bounds need not be raised for it. Everything else stays as it was judged, and an allowance that has ended still
+// fails. Neither argument is changed.
 func Ratchet(stored, now *leak.Verdict) *leak.Verdict {
 	v := *now
 	v.Variants = slices.Clone(now.Variants)
@@ -62,6 +63,9 @@ func ratchet(vv, stored *leak.VariantVerdict) {
 				known = append(known, of+f.Check)
 			}
 		}
+	}
+	if why := expired(vv.Allowed); why != "" {
+		fresh = append(fresh, why)
 	}
 	if len(fresh) > 0 {
 		vv.Reason = strings.Join(fresh, "; ")

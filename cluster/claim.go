@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/leakrig/leakrig/cluster/upstream"
+	"github.com/leakrig/leakrig/leak"
 )
 
 // claim is what a run has in a cluster that outlives it. It is written down before it is made and locked
@@ -115,7 +116,7 @@ func (c claim) remove(ctx context.Context) (there bool, err error) {
 		return false, err
 	}
 	found, err := client.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
-	if there = err == nil && found.Labels[runLabel] == c.Run; there {
+	if there = err == nil && found.Labels[leak.RunLabel] == c.Run; there {
 		err = client.CoreV1().Namespaces().Delete(ctx, c.Namespace, metav1.DeleteOptions{})
 	}
 	if err := errors.Join(ignoreNotFound(err), c.removeRights(ctx, client)); err != nil {
@@ -127,7 +128,7 @@ func (c claim) remove(ctx context.Context) (there bool, err error) {
 // removeRights deletes the roles of the run's workers, which stand where their pods' commands run. Who may not look
 // for them everywhere may not have made them either.
 func (c claim) removeRights(ctx context.Context, client kubernetes.Interface) error {
-	of := metav1.ListOptions{LabelSelector: runLabel + "=" + c.Run}
+	of := metav1.ListOptions{LabelSelector: leak.RunLabel + "=" + c.Run}
 	bindings, err1 := client.RbacV1().RoleBindings("").List(ctx, of)
 	roles, err2 := client.RbacV1().Roles("").List(ctx, of)
 	if apierrors.IsForbidden(err1) || apierrors.IsForbidden(err2) {

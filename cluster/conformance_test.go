@@ -251,7 +251,7 @@ func attach(t *testing.T, kubeconfig string) {
 	createPod(t, c.Kubeconfig())
 	a := c.(*attached)
 	namespace, err := a.client.CoreV1().Namespaces().Get(ctx, a.namespace, metav1.GetOptions{})
-	if err != nil || namespace.Labels[runLabel] != "attached" {
+	if err != nil || namespace.Labels[leak.RunLabel] != "attached" {
 		t.Errorf("%v, labels %v", err, namespace.Labels)
 	}
 	// Somebody else deletes it under the run.
@@ -265,7 +265,7 @@ func attach(t *testing.T, kubeconfig string) {
 		t.Error(err)
 	}
 	// Neither this run's nor, of what conform has tried, that of a boot which was cancelled or had no place.
-	namespaces, err := a.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: runLabel})
+	namespaces, err := a.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: leak.RunLabel})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,15 +282,15 @@ func attach(t *testing.T, kubeconfig string) {
 func sweepKilled(t *testing.T, x *Existing, a *attached, o leak.BootOptions) {
 	ctx := context.Background()
 	for _, run := range []string{"killed", "foreign"} {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaceOf(run)}}
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: leak.NamespaceOf(run)}}
 		if run == "killed" {
-			namespace.Labels = map[string]string{runLabel: run}
+			namespace.Labels = map[string]string{leak.RunLabel: run}
 		}
 		if _, err := a.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		// As workers have it whose commands run in another namespace.
-		rights := metav1.ObjectMeta{Name: "workers-of-" + run, Labels: map[string]string{runLabel: run}}
+		rights := metav1.ObjectMeta{Name: "workers-of-" + run, Labels: map[string]string{leak.RunLabel: run}}
 		_, err1 := a.client.RbacV1().Roles("default").Create(ctx, &rbacv1.Role{ObjectMeta: rights}, metav1.CreateOptions{})
 		_, err2 := a.client.RbacV1().RoleBindings("default").Create(ctx, &rbacv1.RoleBinding{
 			ObjectMeta: rights, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: rights.Name},
@@ -322,13 +322,13 @@ func sweepKilled(t *testing.T, x *Existing, a *attached, o leak.BootOptions) {
 		t.Error(err)
 	}
 	for run, stays := range map[string]bool{"killed": false, "foreign": true} {
-		left, err := a.client.CoreV1().Namespaces().Get(ctx, namespaceOf(run), metav1.GetOptions{})
+		left, err := a.client.CoreV1().Namespaces().Get(ctx, leak.NamespaceOf(run), metav1.GetOptions{})
 		if there := err == nil && left.DeletionTimestamp == nil; there != stays {
 			t.Errorf("%s: %v, %v", run, there, err)
 		}
 	}
-	roles, err1 := a.client.RbacV1().Roles("default").List(ctx, metav1.ListOptions{LabelSelector: runLabel})
-	bindings, err2 := a.client.RbacV1().RoleBindings("default").List(ctx, metav1.ListOptions{LabelSelector: runLabel})
+	roles, err1 := a.client.RbacV1().Roles("default").List(ctx, metav1.ListOptions{LabelSelector: leak.RunLabel})
+	bindings, err2 := a.client.RbacV1().RoleBindings("default").List(ctx, metav1.ListOptions{LabelSelector: leak.RunLabel})
 	if err := errors.Join(err1, err2); err != nil || len(roles.Items)+len(bindings.Items) > 0 {
 		t.Errorf("%d roles and %d bindings of workers are left, %v", len(roles.Items), len(bindings.Items), err)
 	}

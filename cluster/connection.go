@@ -25,9 +25,6 @@ import (
 // quiet keeps client-go from printing to standard error what it also returns.
 var quiet = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
 
-// runLabel is on everything that a run makes in a cluster.
-const runLabel = "leakrig.dev/run"
-
 // connection is an API server and the namespace that the run has there.
 type connection struct {
 	config     *rest.Config
@@ -41,14 +38,11 @@ type connection struct {
 	crews atomic.Int32
 }
 
-// namespaceOf is the namespace of a run, in a cluster of whatever kind.
-func namespaceOf(run string) string { return "leakrig-" + run }
-
 // connect reaches the current context of config, makes the run's namespace, and writes the kubeconfig
 // that subjects get into scratch.
 func connect(ctx context.Context, config *api.Config, o leak.BootOptions) (*connection, error) {
 	quiet()
-	c := &connection{run: o.Run, namespace: namespaceOf(o.Run), hint: "see the logs in " + o.Logs}
+	c := &connection{run: o.Run, namespace: leak.NamespaceOf(o.Run), hint: "see the logs in " + o.Logs}
 	var err error
 	c.config, err = clientcmd.NewDefaultClientConfig(*config, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
@@ -66,18 +60,29 @@ func connect(ctx context.Context, config *api.Config, o leak.BootOptions) (*conn
 		c.kubeconfig = filepath.Join(o.Scratch, "kubeconfig")
 		err = clientcmd.WriteToFile(*config, c.kubeconfig) // mode 0600
 	}
+	if apierrors.IsAlreadyExists(err) { // somebody else's
+		return nil, fmt.Errorf("namespace %s: %w", c.namespace, err)
+	}
 	if err != nil {
 		// An interrupted request may have been carried out all the same.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
-		_, gone := c.deleteNamespace(ctx)
-		return nil, errors.Join(fmt.Errorf("namespace %s: %w", c.namespace, err), gone)
+		err = fmt.Errorf("namespace %s: %w", c.namespace, err)
+		if _, gone := c.deleteNamespace(ctx); gone != nil {
+			return nil, &leftError{errors.Join(err, gone)}
+		}
+		return nil, err
 	}
 	return c, nil
 }
 
+// leftError is one after which the run's namespace may still be there.
+type leftError struct{ error }
+
+func (e *leftError) Unwrap() error { return e.error }
+
 func (c *connection) labels() map[string]string {
-	return map[string]string{runLabel: c.run, "app.kubernetes.io/managed-by": "leakrig"}
+	return map[string]string{leak.RunLabel: c.run, "app.kubernetes.io/managed-by": "leakrig"}
 }
 
 func (c *connection) Kubeconfig() string { return c.kubeconfig }
@@ -109,7 +114,7 @@ func (c *connection) deleteNamespace(ctx context.Context) (gone bool, err error)
 	err = c.client.CoreV1().Namespaces().Delete(ctx, c.namespace, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return false, leak.WithHint(fmt.Errorf("delete namespace %s: %w", c.namespace, err),
-			"kubectl delete namespace -l %s=%s", runLabel, c.run)
+			"kubectl delete namespace -l %s=%s", leak.RunLabel, c.run)
 	}
 	return apierrors.IsNotFound(err), nil
 }

@@ -22,7 +22,7 @@ func existingKind(o Options) leak.Kind[leak.Provider] {
 	return leak.Kind[leak.Provider]{
 		Name: "existing",
 		Doc: "A cluster that is there already, by --kubeconfig and --context; in a pod without either, the cluster that the pod is in. " +
-			"The run makes a namespace of its own, everything in it carries the label " + runLabel + ", and it is gone afterwards. " +
+			"The run makes a namespace of its own, everything in it carries the label " + leak.RunLabel + ", and it is gone afterwards. " +
 			"A context that looks like production is refused without --yes.",
 		New: func() leak.Provider { return &Existing{Options: o, account: serviceAccount} },
 	}
@@ -146,7 +146,9 @@ func (x *Existing) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, 
 		return nil, err
 	}
 	if c.connection, err = connect(ctx, config, o); err != nil {
-		c.release()
+		if left := new(leftError); !errors.As(err, &left) { // otherwise the next run, or leakrig clean, tries again
+			c.release()
+		}
 		return nil, leak.WithHint(err, "may this user create namespaces there? is the cluster up?")
 	}
 	version, err := c.version()
@@ -170,7 +172,7 @@ func (x *Existing) claim(o leak.BootOptions) claim {
 			files[i] = abs
 		}
 	}
-	return claim{Kubeconfig: strings.Join(files, string(filepath.ListSeparator)), Context: x.Context, Run: o.Run, Namespace: namespaceOf(o.Run)}
+	return claim{Kubeconfig: strings.Join(files, string(filepath.ListSeparator)), Context: x.Context, Run: o.Run, Namespace: leak.NamespaceOf(o.Run)}
 }
 
 // protected returns the word that makes a context look like production, "" where none does.

@@ -144,7 +144,7 @@ func (c *connection) runFakePod(ctx context.Context, client kubernetes.Interface
 
 // filled looks at what was made: an admission plugin may have changed it.
 func (c *connection) filled(ctx context.Context, client kubernetes.Interface, f leak.Fixtures) error {
-	options := metav1.ListOptions{LabelSelector: runLabel + "=" + c.run, Limit: pageSize}
+	options := metav1.ListOptions{LabelSelector: leak.RunLabel + "=" + c.run, Limit: pageSize}
 	nodes, pods := 0, 0
 	for more := true; more; {
 		list, err := client.CoreV1().Nodes().List(ctx, options)

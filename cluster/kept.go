@@ -62,7 +62,11 @@ func Clean(ctx context.Context, cache string) ([]string, error) {
 	for _, name := range clusters {
 		removed = append(removed, "cluster "+name)
 	}
-	return removed, errors.Join(err, err2)
+	containers, err3 := nodeimage.SweepOverlays(ctx, nodeimage.Options{Engine: string(e), Cache: cache})
+	for _, name := range containers {
+		removed = append(removed, "container "+name)
+	}
+	return removed, errors.Join(err, err2, err3)
 }
 
 // removeUnused deletes the kind clusters with such names that no run uses, and returns which they were.

@@ -224,7 +224,7 @@ func (c *kindCluster) claim(ctx context.Context, k *Kind, o leak.BootOptions) (e
 	if _, err := sweep(ctx, k.Cache, func(other claim) bool { return other.Kubeconfig == c.kubeconfigFile }); err != nil {
 		o.Progress.Log("%v", err) // it is not this run's business
 	}
-	c.release, err = claim{Kubeconfig: c.kubeconfigFile, Run: o.Run, Namespace: namespaceOf(o.Run)}.take(k.Cache)
+	c.release, err = claim{Kubeconfig: c.kubeconfigFile, Run: o.Run, Namespace: leak.NamespaceOf(o.Run)}.take(k.Cache)
 	return err
 }
 

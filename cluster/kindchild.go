@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
@@ -18,6 +17,7 @@ import (
 	kindcmd "sigs.k8s.io/kind/pkg/cmd"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/group"
 )
 
 // kind's library takes no context, and goes on creating after its caller has given up. So it runs in a
@@ -87,8 +87,8 @@ func runChild(ctx context.Context, r childRequest, progress leak.Progress) error
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Env = append(os.Environ(), childVariable+"=1")
 	cmd.Stdin = strings.NewReader(string(request))
-	cmd.SysProcAttr = childGroup()
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.SysProcAttr = group.Own()
+	cmd.Cancel = func() error { group.Kill(cmd.Process.Pid); return nil }
 	cmd.WaitDelay = 5 * time.Second
 	out, in := io.Pipe()
 	cmd.Stdout, cmd.Stderr = in, in

@@ -78,6 +78,8 @@ type pod struct {
 	once  sync.Once
 	done  chan struct{}
 	err   error // set before done is closed
+
+	followed bool // it was ready
 }
 
 func (p *pod) meta() metav1.ObjectMeta {
@@ -300,13 +302,17 @@ func (p *pod) askReady(ctx context.Context) error {
 // follow finds the subject's /proc and starts to follow its log and restarts.
 func (p *pod) follow(ctx context.Context, c *kindCluster) error {
 	var err error
-	if p.target.Proc, err = c.proc(ctx, p.node, p.namespace, p.name); err != nil {
+	if p.target.Proc, err = c.proc(ctx, p.node, p.namespace, p.name); err != nil && ctx.Err() == nil {
+		p.target.Proc, err = c.proc(ctx, p.node, p.namespace, p.name) // an engine under load fails at times
+	}
+	if err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		// The engine does not let us look: the kubelet knows resident memory, if nothing else.
+		c.progress.Log("%s: the engine does not let its /proc be read, so the kubelet's figure of its memory is all there is: %v", p.launch.Variant, err)
 		p.target.Proc, p.target.Resident = nil, p.resident
 	}
+	p.followed = true
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	stopForward := p.stop
 	p.stop = func() { stop(); stopForward() }
@@ -438,6 +444,7 @@ func (p *pod) Err() error {
 // Stop has everything that RunPod made deleted. It does not wait until the kubelet has ended the pod:
 // the next subject has other names, and the cluster's Close sees to the rest.
 func (p *pod) Stop(ctx context.Context) error {
+	died := p.lastLook(ctx)
 	if p.stop != nil {
 		p.stop()
 		p.tasks.Wait()
@@ -451,7 +458,19 @@ func (p *pod) Stop(ctx context.Context) error {
 		ignoreNotFound(p.client.RbacV1().Roles(p.namespace).Delete(ctx, p.objects, o)),
 		ignoreNotFound(p.client.CoreV1().ServiceAccounts(p.namespace).Delete(ctx, p.objects, o)))
 	if err != nil {
-		return fmt.Errorf("delete the subject's objects: %w", err)
+		return errors.Join(died, fmt.Errorf("delete the subject's objects: %w", err))
+	}
+	return died
+}
+
+// lastLook tells whether the pod has ended since watchRestarts looked: the last samples were another's then.
+func (p *pod) lastLook(ctx context.Context) error {
+	if !p.followed || p.Err() != nil {
+		return nil // it never got ready, or its end is known
+	}
+	found, err := p.client.CoreV1().Pods(p.namespace).Get(ctx, p.name, metav1.GetOptions{})
+	if err == nil && ending(found) != "" {
+		return p.died(ending(found))
 	}
 	return nil
 }

@@ -350,7 +350,7 @@ func TestWorkerJob(t *testing.T) {
 		*spec.ActiveDeadlineSeconds < 150 || spec.PodFailurePolicy != nil || pod.RestartPolicy != corev1.RestartPolicyNever || pod.ServiceAccountName != "workers-7" {
 		t.Errorf("%+v", spec)
 	}
-	if job.Labels[runLabel] != "r" || spec.Template.Labels[runLabel] != "r" {
+	if job.Labels[leak.RunLabel] != "r" || spec.Template.Labels[leak.RunLabel] != "r" {
 		t.Errorf("labels: %v %v", job.Labels, spec.Template.Labels)
 	}
 	s := pod.Containers[0].SecurityContext
@@ -359,7 +359,7 @@ func TestWorkerJob(t *testing.T) {
 	}
 	var rules []string
 	for namespace, role := range c.roles() {
-		if role.Labels[runLabel] != "r" {
+		if role.Labels[leak.RunLabel] != "r" {
 			t.Errorf("%s: labels %v", namespace, role.Labels)
 		}
 		for _, r := range role.Rules {

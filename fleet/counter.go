@@ -46,7 +46,11 @@ func readCounter(ctx context.Context, t Target, name string) (float64, error) {
 	if resp.StatusCode != http.StatusOK {
 		return 0, leak.WithHint(fmt.Errorf("GET %s: status %s", t.Metrics, resp.Status), "--metrics names port and path")
 	}
-	total, err := sumOf(io.LimitReader(resp.Body, maxMetrics), name)
+	page := &io.LimitedReader{R: resp.Body, N: maxMetrics + 1}
+	total, err := sumOf(page, name)
+	if page.N == 0 { // what was cut off may have counted before, and a counter that goes back is a restart
+		err = fmt.Errorf("larger than %d MiB", maxMetrics>>20)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("GET %s: %w", t.Metrics, err)
 	}

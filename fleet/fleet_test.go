@@ -1,9 +1,11 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -360,11 +362,25 @@ func TestRecordOnDisk(t *testing.T) {
 	if !reflect.DeepEqual(want, now) || now.Targets.Leaking != 1 {
 		t.Errorf("%+v\n%+v", want, now)
 	}
+	written, err := os.ReadFile(dir.Path(RecordFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := range len(written) - 1 {
+		if _, err := parse(written[:cut]); err == nil {
+			t.Errorf("cut after %d of %d bytes, it is read", cut, len(written))
+		}
+	}
 	for name, text := range map[string]string{
 		"newer":      `{"schema":99}`,
 		"none":       `{}`,
 		"cut":        `{"schema":1,"targets":[{"name":"a","seconds":[1,2],`,
 		"mismatched": `{"schema":1,"targets":[{"name":"a","seconds":[1,2,3],"total":[1,2],"groups":[]}]}`,
+		"no target":  `{"schema":1,"targets":[null]}`,
+		"no group":   `{"schema":1,"targets":[{"name":"a","seconds":[1],"total":[1],"groups":[null]}]}`,
+		"no stack":   `{"schema":1,"targets":[{"name":"a","seconds":[1],"total":[1],"groups":[{"stack":0,"counts":[1]}]}]}`,
+		"less":       `{"schema":1,"targets":[{"name":"a","seconds":[1],"total":[1],"groups":[{"stack":-2,"counts":[1]}]}]}`,
+		"recounted":  strings.Replace(string(written), `"total":[`, `"total":[9`, 1),
 	} {
 		if err := os.WriteFile(dir.Path(RecordFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -373,6 +389,42 @@ func TestRecordOnDisk(t *testing.T) {
 			t.Errorf("%s is read", name)
 		}
 	}
+}
+
+// Whatever stands in a record, it is read and judged, or refused.
+func FuzzRecord(f *testing.F) {
+	dir := leak.RunDir(f.TempDir())
+	if err := recordOf(1, 13, leaking(1, 0), healthy["requests"]()).Write(dir); err != nil {
+		f.Fatal(err)
+	}
+	written, err := os.ReadFile(dir.Path(RecordFile))
+	if err != nil {
+		f.Fatal(err)
+	}
+	bare, _, _ := bytes.Cut(written, []byte(digest)) // so that what is made of it is parsed
+	f.Add(append(bytes.Clone(bare), "]}"...))
+	f.Add([]byte(`{"schema":1,"stacks":[{}],"targets":[{"name":"a","seconds":[1,2],"total":3,"groups":[{"stack":0,"counts":[1,2]}]}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := parse(data)
+		if err != nil {
+			return
+		}
+		if err := Text(io.Discard, Judge(r, usual)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Whatever a page of metrics says, there is a number of operations or an error.
+func FuzzSumOf(f *testing.F) {
+	f.Add([]byte(metrics), "http_requests_total")
+	f.Add([]byte(metrics), "latency")
+	f.Fuzz(func(t *testing.T, page []byte, name string) {
+		n, err := sumOf(bytes.NewReader(page), name)
+		if err == nil && (math.IsNaN(n) || math.IsInf(n, 0) || n < 0) {
+			t.Errorf("%v operations", n)
+		}
+	})
 }
 
 const metrics = `# HELP http_requests_total x
@@ -416,11 +468,19 @@ func TestSumOf(t *testing.T) {
 
 func TestReadCounter(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/metrics" {
+		switch r.URL.Path {
+		case "/metrics":
+			_, _ = w.Write([]byte(metrics))
+		case "/endless":
+			_, _ = w.Write([]byte(metrics))
+			for line := []byte("# " + strings.Repeat("x", 1<<14) + "\n"); ; {
+				if _, err := w.Write(line); err != nil {
+					return
+				}
+			}
+		default:
 			http.NotFound(w, r)
-			return
 		}
-		_, _ = w.Write([]byte(metrics))
 	}))
 	defer server.Close()
 	subject := leak.Target{Transport: func() http.RoundTripper { return &http.Transport{} }}
@@ -428,6 +488,9 @@ func TestReadCounter(t *testing.T) {
 		t.Errorf("%v %v", n, err)
 	}
 	if _, err := readCounter(t.Context(), Target{Subject: subject, Metrics: server.URL}, "x"); err == nil || !strings.Contains(leak.Hint(err), "--metrics") {
+		t.Errorf("%v", err)
+	}
+	if _, err := readCounter(t.Context(), Target{Subject: subject, Metrics: server.URL + "/endless"}, "http_requests_total"); err == nil || !strings.Contains(err.Error(), "larger than 16 MiB") {
 		t.Errorf("%v", err)
 	}
 	if _, err := readCounter(t.Context(), Target{Subject: subject}, "x"); err == nil {

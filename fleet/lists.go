@@ -84,11 +84,11 @@ func (l *List) read() ([]byte, error) {
 			return nil, err
 		}
 		defer f.Close()
-		return io.ReadAll(io.LimitReader(f, maxList))
+		return leak.ReadBounded(f, maxList)
 	}
 	if l.stdin == nil {
 		var err error
-		if l.stdin, err = io.ReadAll(io.LimitReader(l.Stdin, maxList)); err != nil {
+		if l.stdin, err = leak.ReadBounded(l.Stdin, maxList); err != nil {
 			return nil, err
 		}
 	}

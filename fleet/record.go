@@ -1,8 +1,9 @@
 package fleet
 
 import (
-	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,6 +54,9 @@ type Record struct {
 	// Targets are the lives that were seen, in that order. They come last: see write.
 	Targets []*Series `json:"targets"`
 }
+
+// After its targets a record on disk has the SHA-256 of all that stands before this.
+const digest = `],"sha256":"`
 
 // Sweep is one reading of all targets.
 type Sweep struct {
@@ -248,24 +252,17 @@ func (s *Series) end() {
 // Write writes the record into a run directory, whole or not at all. Targets are written one after the other:
 // the record as one text, of a fleet with many stacks after many sweeps, takes several times its own memory.
 func (r *Record) Write(dir leak.RunDir) error {
-	f, err := os.CreateTemp(string(dir), ".tmp-*") // it does not make the folder: one that was removed is gone
-	if err == nil {
-		w := bufio.NewWriterSize(f, 1<<16)
-		err = errors.Join(r.write(w), w.Flush(), f.Sync(), f.Close())
+	return dir.WriteWith(RecordFile, func(w io.Writer) error {
+		sum := sha256.New()
+		err := r.write(io.MultiWriter(w, sum))
 		if err == nil {
-			err = os.Rename(f.Name(), dir.Path(RecordFile))
+			_, err = fmt.Fprintf(w, "%s%x\"}\n", digest, sum.Sum(nil))
 		}
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}
-	if err != nil {
-		return leak.WithHint(fmt.Errorf("write %s: %w", RecordFile, err), "is the disk full or the folder read-only? --runs-dir names another one")
-	}
-	return nil
+		return err
+	})
 }
 
-// write encodes the record, its targets last.
+// write encodes the record, its targets last, without the end of their list.
 func (r *Record) write(w io.Writer) error {
 	head := *r
 	head.Targets = nil
@@ -292,8 +289,7 @@ func (r *Record) write(w io.Writer) error {
 			return err
 		}
 	}
-	_, err = io.WriteString(w, "]}\n")
-	return err
+	return nil
 }
 
 // Read reads the record of a run directory.
@@ -303,26 +299,51 @@ func Read(dir leak.RunDir) (*Record, error) {
 		return nil, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "a run directory of a fleet is what `leakrig observe --selector` names at its end")
 	}
 	defer f.Close()
-	var r Record
-	if err := json.NewDecoder(io.LimitReader(f, maxRecord)).Decode(&r); err != nil {
+	data, err := leak.ReadBounded(f, maxRecord)
+	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", RecordFile, err)
 	}
+	r, err := parse(data)
+	if err != nil {
+		return nil, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "the file is damaged, or of a newer leakrig: of a fleet there is nothing else to judge")
+	}
+	return r, nil
+}
+
+// parse decodes a record and refuses one that is not as it was written.
+func parse(data []byte) (*Record, error) {
+	if i := bytes.LastIndex(data, []byte(digest)); i >= 0 { // the first records have none
+		if sum := sha256.Sum256(data[:i]); !bytes.HasPrefix(data[i+len(digest):], []byte(hex.EncodeToString(sum[:]))) {
+			return nil, errors.New("not what was written")
+		}
+	}
+	var r Record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, err
+	}
 	if r.Schema < 1 || r.Schema > RecordSchema {
-		return nil, leak.WithHint(fmt.Errorf("read %s: written with schema %d, this build reads up to %d", RecordFile, r.Schema, RecordSchema), "use a newer leakrig")
+		return nil, fmt.Errorf("written with schema %d, this build reads up to %d", r.Schema, RecordSchema)
 	}
 	for _, t := range r.Targets {
-		if err := t.complete(); err != nil {
-			return nil, fmt.Errorf("read %s: %s: %w", RecordFile, t.Name, err)
+		if t == nil {
+			return nil, errors.New("a target that is none")
+		}
+		if err := t.complete(len(r.Stacks)); err != nil {
+			return nil, fmt.Errorf("%s: %w", t.Name, err)
 		}
 	}
 	return &r, nil
 }
 
-// complete writes out the counts that never change and refuses what does not fit together.
-func (s *Series) complete() error {
+// complete writes out the counts that never change and refuses what does not fit together; the record has so
+// many stacks.
+func (s *Series) complete(stacks int) error {
 	n := len(s.Seconds)
 	all := []*Counts{&s.Total}
 	for _, g := range s.Groups {
+		if g == nil || g.Stack >= stacks || g.Stack < 0 && g.Stack != Other {
+			return errors.New("a group on no stack")
+		}
 		all = append(all, &g.Counts)
 	}
 	for _, c := range all {

@@ -70,7 +70,7 @@ func Text(w io.Writer, v *Verdict) error {
 		line("  run directory: %s", v.RunDir)
 		line("  report:        %s", leak.RunDir(v.RunDir).Path(HTMLFile))
 	}
-	_, err := io.WriteString(w, printable(b.String()))
+	_, err := io.WriteString(w, leak.Printable(b.String()))
 	return err
 }
 
@@ -170,14 +170,4 @@ func cut(s string, n int) string {
 func firstLine(s string) string {
 	first, _, _ := strings.Cut(s, "\n")
 	return first
-}
-
-// printable keeps control characters of foreign origin from the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0) {
-			return '?'
-		}
-		return r
-	}, s)
 }

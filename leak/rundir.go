@@ -1,6 +1,7 @@
 package leak
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,14 +42,28 @@ func (d RunDir) Path(elem ...string) string {
 // WriteFile writes a file of the run directory whole or not at all. It does not make the run directory:
 // one that was removed has lost what the record refers to.
 func (d RunDir) WriteFile(name string, data []byte) error {
+	return d.WriteWith(name, write(data))
+}
+
+// WriteWith is WriteFile for what is written piece by piece.
+func (d RunDir) WriteWith(name string, write func(io.Writer) error) error {
 	if _, err := os.Stat(string(d)); err != nil {
 		return diskHint(fmt.Errorf("run directory: %w", err))
 	}
-	return WriteFile(d.Path(name), data)
+	return writeFile(d.Path(name), write)
 }
 
 // WriteFile writes a file whole or not at all, readable by the user alone, and makes its folder.
-func WriteFile(path string, data []byte) error {
+func WriteFile(path string, data []byte) error { return writeFile(path, write(data)) }
+
+func write(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}
+}
+
+func writeFile(path string, write func(io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return diskHint(err)
 	}
@@ -56,7 +71,11 @@ func WriteFile(path string, data []byte) error {
 	if err != nil {
 		return diskHint(err)
 	}
-	_, err = f.Write(data)
+	buffered := bufio.NewWriter(f)
+	err = write(buffered)
+	if err == nil {
+		err = buffered.Flush()
+	}
 	if err == nil {
 		err = f.Sync()
 	}
@@ -185,14 +204,20 @@ func (d RunDir) readFile(name string) ([]byte, error) {
 		return nil, WithHint(fmt.Errorf("read %s: %w", name, err), "a run directory is what `leakrig run` names at its end, runs/<scenario>/<time>")
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxJSON+1))
-	if err == nil && len(data) > maxJSON {
-		err = fmt.Errorf("larger than %d MiB", maxJSON>>20)
-	}
+	data, err := ReadBounded(f, maxJSON)
 	if err != nil {
 		return nil, damaged(name, err)
 	}
 	return data, nil
+}
+
+// ReadBounded reads all of r, and refuses more than limit bytes (of whole MiB).
+func ReadBounded(r io.Reader, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		return nil, fmt.Errorf("larger than %d MiB", limit>>20)
+	}
+	return data, err
 }
 
 func damaged(name string, err error) error {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/group"
 )
 
 var commandKind = leak.Kind[leak.Action]{
@@ -160,9 +161,9 @@ func invoke(ctx context.Context, argv, env []string, stdout, stderr *captured) (
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, stdout, stderr
-	cmd.SysProcAttr = ownGroup()
+	cmd.SysProcAttr = group.Own()
 	cmd.Cancel = func() error {
-		killGroup(cmd.Process.Pid)
+		group.Kill(cmd.Process.Pid)
 		return nil
 	}
 	cmd.WaitDelay = killDelay
@@ -170,7 +171,7 @@ func invoke(ctx context.Context, argv, env []string, stdout, stderr *captured) (
 		return nil, fmt.Errorf("start: %w", cause(err))
 	}
 	err := cmd.Wait()
-	killGroup(cmd.Process.Pid)
+	group.Kill(cmd.Process.Pid)
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:

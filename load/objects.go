@@ -36,6 +36,7 @@ type objects struct {
 	group, name string
 	template    *pattern
 	round       string // the value of loadLabel
+	run         string // the value of leak.RunLabel
 }
 
 // validateObject checks a template of objects.
@@ -111,7 +112,7 @@ func (a *api) objects(ctx context.Context, text string, first int) (*objects, er
 			return nil, fmt.Errorf("%s has no namespace: only objects in the run's own are made", kind)
 		}
 		gvr := kind.GroupVersion().WithResource(r.Name)
-		return &objects{client.Resource(gvr).Namespace(a.namespace), gvr.Group, gvr.Resource, t, "from-" + strconv.Itoa(first)}, nil
+		return &objects{client.Resource(gvr).Namespace(a.namespace), gvr.Group, gvr.Resource, t, "from-" + strconv.Itoa(first), leak.RunOf(a.namespace)}, nil
 	}
 	return nil, leak.WithHint(fmt.Errorf("the API server does not know %s", kind), "kubectl api-resources lists what it knows")
 }
@@ -126,7 +127,7 @@ func (o *objects) create(ctx context.Context, op int) (string, error) {
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[loadLabel] = o.round
+	labels[loadLabel], labels[leak.RunLabel] = o.round, o.run
 	made.SetLabels(labels)
 	_, err = o.resource.Create(ctx, made, metav1.CreateOptions{})
 	return made.GetName(), apiError(err)

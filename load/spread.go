@@ -267,6 +267,11 @@ func (s sentTallying) receive() (*tallying, error) {
 	if s.Attempted != s.Succeeded+s.Failed || took.counts.TotalCount() != int64(s.Attempted) {
 		return nil, fmt.Errorf("%d operations, of which %d succeeded, %d failed and %d took their time", s.Attempted, s.Succeeded, s.Failed, took.counts.TotalCount())
 	}
+	for cause, e := range s.Errors {
+		if e == nil {
+			return nil, fmt.Errorf("a cause without a count: %s", cause)
+		}
+	}
 	return &tallying{
 		Tally: leak.Tally{Attempted: s.Attempted, Succeeded: s.Succeeded, Failed: s.Failed, TimedOut: s.TimedOut, Silent: s.Silent},
 		took:  took, errs: s.Errors,

@@ -425,3 +425,16 @@ func TestLimit(t *testing.T) {
 		t.Errorf("no end: %s", got)
 	}
 }
+
+// What a worker tells of causes has a count for each.
+func TestResultWithoutCount(t *testing.T) {
+	done := &outcome{all: newTallying(), took: time.Second}
+	done.all.errs = map[string]*leak.ErrorCount{"x": nil}
+	sent, err := json.Marshal(newResult(done, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readResult(leak.WorkerEnd{Result: sent}); err == nil || !strings.Contains(err.Error(), "without a count: x") {
+		t.Errorf("%v", err)
+	}
+}

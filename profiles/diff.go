@@ -33,7 +33,7 @@ func Open(path string) (*Profile, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := readBounded(f, maxBody)
+	data, err := leak.ReadBounded(f, maxBody)
 	if err == nil {
 		var p *Profile
 		if p, err = Parse(data); err == nil {

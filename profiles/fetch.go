@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -60,7 +59,7 @@ func fetchAtMost(ctx context.Context, t leak.Target, path string, limit int64) (
 	if resp.StatusCode != http.StatusOK {
 		return nil, pprofHint(fmt.Errorf("GET %s: status %s", t.Pprof+path, resp.Status))
 	}
-	data, err := readBounded(resp.Body, limit)
+	data, err := leak.ReadBounded(resp.Body, limit)
 	if err != nil {
 		return nil, late(fmt.Errorf("GET %s: %w", t.Pprof+path, err))
 	}
@@ -77,12 +76,4 @@ func late(err error) error {
 
 func pprofHint(err error) error {
 	return leak.WithHint(err, "does the subject serve net/http/pprof there? subject.pprof in the scenario changes the path")
-}
-
-func readBounded(r io.Reader, limit int64) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("larger than %d MiB", limit>>20)
-	}
-	return data, err
 }

@@ -40,7 +40,7 @@ func gunzip(data []byte, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readBounded(z, limit)
+	return leak.ReadBounded(z, limit)
 }
 
 func notAProfile(err error) error {

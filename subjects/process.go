@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/group"
 )
 
 // stopGrace is how long a subject may take to end on SIGTERM.
@@ -48,7 +49,7 @@ func (p Process) Start(ctx context.Context) (leak.Subject, error) {
 	cmd := exec.Command(p.Program, p.Args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = p.environ(port)
-	cmd.SysProcAttr = ownGroup()
+	cmd.SysProcAttr = group.Own()
 	r := &running{process: p, cmd: cmd, address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), done: make(chan struct{})}
 	if err := r.start(); err != nil {
 		return nil, leak.WithHint(fmt.Errorf("start %s: %w", filepath.Base(p.Program), err), "is the program there, and may it be run?")
@@ -112,7 +113,7 @@ func (r *running) start() error {
 		}
 		_ = r.cmd.Wait() // Err tells from ProcessState how it ended
 		// Whatever the program started goes with it, however it ended.
-		killGroup(r.cmd.Process.Pid)
+		group.Kill(r.cmd.Process.Pid)
 		close(r.done)
 	}()
 	return <-started
@@ -196,7 +197,7 @@ func (r *running) Stop(ctx context.Context) error {
 	default:
 	}
 	r.stopped.Store(true)
-	terminateGroup(r.cmd.Process.Pid)
+	group.Terminate(r.cmd.Process.Pid)
 	ctx, cancel := context.WithTimeout(ctx, stopGrace)
 	defer cancel()
 	select {
@@ -204,7 +205,7 @@ func (r *running) Stop(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	killGroup(r.cmd.Process.Pid)
+	group.Kill(r.cmd.Process.Pid)
 	<-r.done
 	return nil
 }

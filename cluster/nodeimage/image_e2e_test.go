@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/leakrig/leakrig/cluster/upstream"
 )
 
 // testCache is the folder that `leakrig node-image build` uses.
@@ -193,5 +195,35 @@ func TestInterruptedRootfs(t *testing.T) {
 	}
 	if left := processes(t, b.dir); len(left) > 0 {
 		t.Errorf("still there: %v", left)
+	}
+}
+
+// A container in which a rig that was killed was making an image is removed, and one that is in use is not.
+func TestSweepOverlays(t *testing.T) {
+	o := options(t)
+	ref, err := Build(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Cache = t.TempDir()
+	const id = "e2e"
+	if _, err := run(t.Context(), nil, o.Engine, "create", "--name="+laying+id, "--network=none", "--label="+overlayLabel, ref); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := o.removeContainer(t.Context(), laying+id); err != nil {
+			t.Error(err)
+		}
+	}()
+	unlock, free := upstream.TryLock(layingFile(o.Cache, id))
+	if !free {
+		t.Fatal("not free")
+	}
+	if removed, err := SweepOverlays(t.Context(), o); err != nil || len(removed) > 0 {
+		t.Errorf("in use: %v %v", removed, err)
+	}
+	unlock()
+	if removed, err := SweepOverlays(t.Context(), o); err != nil || !slices.Equal(removed, []string{laying + id}) {
+		t.Errorf("left: %v %v", removed, err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -78,7 +80,16 @@ func Overlay(ctx context.Context, o Options, base string, pins []leak.NodePin) (
 		}
 		parts = append(parts, f, c.pkg, c.path)
 	}
-	ref = Repository + ":overlay-" + hash(parts...)
+	id = hash(parts...)
+	ref = Repository + ":overlay-" + id
+	if err := os.MkdirAll(o.Cache, 0o700); err != nil {
+		return "", err
+	}
+	unlock, err := upstream.Lock(ctx, layingFile(o.Cache, id), func() { o.Progress.Log("node image: waiting for another run that makes %s", ref) })
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
 	out, err := run(ctx, nil, o.Engine, "images", "--quiet", ref)
 	if err != nil || strings.TrimSpace(out) != "" {
 		return ref, err
@@ -97,28 +108,65 @@ func Overlay(ctx context.Context, o Options, base string, pins []leak.NodePin) (
 		}
 		entries = append(entries, e)
 	}
-	if err := o.lay(ctx, base, ref, entries); err != nil {
+	if err := o.lay(ctx, base, ref, laying+id, entries); err != nil {
 		return "", fmt.Errorf("lay %s over %s: %w", describe(pins), base, err)
 	}
 	o.Progress.Log("node image: %s is %s with %s, made in %s", ref, base, describe(pins), time.Since(start).Round(time.Second))
 	return ref, nil
 }
 
-// lay commits a container of base with the entries copied into it. The container is never started.
-func (o Options) lay(ctx context.Context, base, ref string, entries []entry) (err error) {
+// laying begins the names of the containers that images are made in.
+const laying = "leakrig-overlay-"
+
+// layingFile is locked by the process that makes the image.
+func layingFile(cache, id string) string { return filepath.Join(cache, ".overlay-"+id+".lock") }
+
+// SweepOverlays removes the containers in which images were to be made by processes that were killed.
+func SweepOverlays(ctx context.Context, o Options) (removed []string, err error) {
+	out, err := run(ctx, nil, o.Engine, "ps", "-a", "--filter", "label="+overlayLabel, "--filter", "name="+laying, "--format", "{{.Names}}")
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for name := range strings.FieldsSeq(out) {
+		unlock, free := upstream.TryLock(layingFile(o.Cache, strings.TrimPrefix(name, laying)))
+		if !free {
+			continue
+		}
+		err := o.removeContainer(ctx, name)
+		unlock()
+		if err == nil {
+			removed = append(removed, name)
+		}
+		errs = append(errs, err)
+	}
+	return removed, errors.Join(errs...)
+}
+
+// removeContainer removes a container, whether it is there or not.
+func (o Options) removeContainer(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime)
+	defer cancel()
+	out, err := run(ctx, nil, o.Engine, "ps", "-a", "-q", "--filter", "name=^"+name+"$")
+	if err == nil && strings.TrimSpace(out) != "" {
+		_, err = run(ctx, nil, o.Engine, "rm", "--force", "--volumes", name)
+	}
+	return err
+}
+
+// lay commits a container of base with the entries copied into it. The container is never started. Whoever calls
+// holds the lock of its name.
+func (o Options) lay(ctx context.Context, base, ref, container string, entries []entry) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, loadTime, fmt.Errorf("%s did not take the files in %s", o.Engine, loadTime))
 	defer cancel()
-	out, err := run(ctx, nil, o.Engine, "create", "--network=none", "--label="+overlayLabel, base)
-	if err != nil {
+	if err := o.removeContainer(ctx, container); err != nil { // of a process that was killed
 		return err
 	}
-	container := strings.TrimSpace(out)
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime)
-		defer cancel()
-		_, gone := run(ctx, nil, o.Engine, "rm", "--force", "--volumes", container)
-		err = errors.Join(err, gone)
-	}()
+	// An interrupted command may have been carried out all the same.
+	defer func() { err = errors.Join(err, o.removeContainer(ctx, container)) }()
+	if _, err := run(ctx, nil, o.Engine, "create", "--name="+container, "--network=none", "--label="+overlayLabel, base); err != nil {
+		return err
+	}
 	r := stream(ctx, entries)
 	defer r.Close()
 	if _, err := run(ctx, r, o.Engine, "cp", "-", container+":/"); err != nil {

@@ -145,7 +145,7 @@ func printGrowth(out io.Writer, d *leak.Diff, s leak.StackGrowth, whole bool) {
 	if d.Operations > 0 {
 		rate = "  " + leak.FormatRate(s.PerOperation, d.Unit) + "/op"
 	}
-	fmt.Fprintf(out, "  %12s%s  %s  %s\n", leak.FormatDelta(float64(s.To-s.From), d.Unit), rate, leak.FormatValue(float64(s.From), d.Unit)+" → "+leak.FormatValue(float64(s.To), d.Unit), printable(s.Stack.String()))
+	fmt.Fprintf(out, "  %12s%s  %s  %s\n", leak.FormatDelta(float64(s.To-s.From), d.Unit), rate, leak.FormatValue(float64(s.From), d.Unit)+" → "+leak.FormatValue(float64(s.To), d.Unit), leak.Printable(s.Stack.String()))
 	note := ""
 	if s.Stack.Creator != nil {
 		note += ", created by " + s.Stack.Creator.Short()
@@ -168,6 +168,6 @@ func printGrowth(out io.Writer, d *leak.Diff, s leak.StackGrowth, whole bool) {
 		if i > 0 {
 			note = ""
 		}
-		fmt.Fprintf(out, "  %12s  %s%s%s\n", "", printable(name), printable(frame.Position()), printable(note))
+		fmt.Fprintf(out, "  %12s  %s%s%s\n", "", leak.Printable(name), leak.Printable(frame.Position()), leak.Printable(note))
 	}
 }

@@ -43,7 +43,7 @@ func doctorCommand() *cobra.Command {
 }
 
 func firstLine(s string) string {
-	first, _, _ := strings.Cut(printable(s), "\n")
+	first, _, _ := strings.Cut(leak.Printable(s), "\n")
 	return first
 }
 

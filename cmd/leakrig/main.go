@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -91,20 +90,10 @@ func refuse(c *cobra.Command) {
 
 // complain prints an error with its hint and decides the exit code.
 func complain(err error) int {
-	fmt.Fprintf(os.Stderr, "leakrig: error: %s\n", printable(err.Error()))
+	fmt.Fprintf(os.Stderr, "leakrig: error: %s\n", leak.Printable(err.Error()))
 	if hint := leak.Hint(err); hint != "" {
-		fmt.Fprintf(os.Stderr, "leakrig: hint: %s\n", asCalled(printable(hint)))
+		fmt.Fprintf(os.Stderr, "leakrig: hint: %s\n", asCalled(leak.Printable(hint)))
 	}
 	var bad *leak.UsageError
 	return leak.ExitCode(errors.Is(err, context.Canceled), errors.As(err, &bad), true)
-}
-
-// printable keeps control characters of foreign origin from the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && (r < ' ' || r >= 0x7f && r < 0xa0) {
-			return '?'
-		}
-		return r
-	}, s)
 }

@@ -142,7 +142,7 @@ func (f *matchFlags) print(out io.Writer, m *leak.Match) {
 			break
 		}
 		fmt.Fprintf(out, "  %s  %s in production  %s/op in the run  %s\n           %s\n", share(s.Production), value(s.Production),
-			leak.FormatRate(s.PerOperation, m.Unit), printable(s.Stack.String()), printable(s.Stack.Top().Position()))
+			leak.FormatRate(s.PerOperation, m.Unit), leak.Printable(s.Stack.String()), leak.Printable(s.Stack.Top().Position()))
 	}
 	fmt.Fprintf(out, "\nleft unexplained\n")
 	for i, s := range m.Unexplained {
@@ -150,7 +150,7 @@ func (f *matchFlags) print(out io.Writer, m *leak.Match) {
 			fmt.Fprintf(out, "  and %d more (--top)\n", len(m.Unexplained)-i)
 			break
 		}
-		fmt.Fprintf(out, "  %s  %s  %s\n           %s\n", share(s.To), value(s.To), printable(s.Stack.String()), printable(s.Stack.Top().Position()))
+		fmt.Fprintf(out, "  %s  %s  %s\n           %s\n", share(s.To), value(s.To), leak.Printable(s.Stack.String()), leak.Printable(s.Stack.Top().Position()))
 	}
 }
 

@@ -59,12 +59,12 @@ func (p *progress) Log(format string, args ...any) {
 	defer p.mu.Unlock()
 	p.clear()
 	p.last = time.Now()
-	fmt.Fprintln(p.w, printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(p.w, leak.Printable(fmt.Sprintf(format, args...)))
 	p.draw()
 }
 
 func (p *progress) Status(format string, args ...any) {
-	line := printable(fmt.Sprintf(format, args...))
+	line := leak.Printable(fmt.Sprintf(format, args...))
 	p.show(line, func(width int) string { return fit(width, line) })
 }
 
@@ -153,7 +153,7 @@ func fit(width int, line string) string {
 // how long it takes still, the first series, the rate, the other series. passed is the time since s was
 // taken; negative, it leaves out what moves.
 func standing(width int, s leak.Standing, passed time.Duration) string {
-	head := printable(s.Variant + ": " + s.Doing)
+	head := leak.Printable(s.Variant + ": " + s.Doing)
 	rate, left, series := "", "", make([]string, len(s.Series))
 	if s.Rate > 0 {
 		rate = formatRate(s.Rate)
@@ -163,7 +163,7 @@ func standing(width int, s leak.Standing, passed time.Duration) string {
 	}
 	for i, one := range s.Series {
 		if n := len(one.Values); n > 0 && passed >= 0 {
-			series[i] = printable(fmt.Sprintf("%s %s %s", one.Name, leak.FormatValue(one.Values[n-1], one.Unit), sparkline(one.Values)))
+			series[i] = leak.Printable(fmt.Sprintf("%s %s %s", one.Name, leak.FormatValue(one.Values[n-1], one.Unit), sparkline(one.Values)))
 		}
 	}
 	byWeight := slices.Concat([]*string{&left}, pointers(series[:min(1, len(series))]), []*string{&rate}, pointers(series[min(1, len(series)):]))

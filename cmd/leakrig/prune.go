@@ -79,7 +79,7 @@ func dryPrune(ctx context.Context, w io.Writer, dir string, rule pruneRule) erro
 		return err
 	}
 	for _, f := range foreign {
-		fmt.Fprintf(w, "left alone  %s\n", printable(f))
+		fmt.Fprintf(w, "left alone  %s\n", leak.Printable(f))
 	}
 	old := rule.old(runs, time.Now())
 	for _, r := range old {

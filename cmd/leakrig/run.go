@@ -218,9 +218,7 @@ func (f *runFlags) once(c *cobra.Command, src scenarios.Source, s *leak.Scenario
 	defer release()
 	progress.Done()
 	if err == nil && len(secrets) > 0 {
-		if err = redactLogs(dir, secrets); err == nil {
-			s, record, err = readRun(dir, "") // without them
-		}
+		s, record, err = readRun(dir, "") // without them
 	}
 	if err != nil {
 		return 0, err
@@ -474,6 +472,9 @@ func (f *runFlags) measure(ctx context.Context, s *leak.Scenario, variants []lea
 	record, err := runner.Run(ctx, config)
 	if err == nil && complete(record) {
 		os.RemoveAll(logs) // of interest only when something went wrong
+	}
+	if len(secrets) > 0 { // a run that failed has logs, too
+		err = errors.Join(err, redactLogs(dir, secrets))
 	}
 	return record, err
 }

@@ -236,7 +236,7 @@ func printRecall(out io.Writer, r *checks.Recall) error {
 	for _, row := range r.Rows {
 		if !row.AsExpected() {
 			for _, reason := range row.Reasons {
-				fmt.Fprintf(out, "✗ %s/%s: %s\n", row.Scenario, row.Variant, printable(reason))
+				fmt.Fprintf(out, "✗ %s/%s: %s\n", row.Scenario, row.Variant, leak.Printable(reason))
 			}
 		}
 	}

@@ -96,7 +96,7 @@ func (f *runFlags) reopen(s *leak.Scenario, text []byte, progress leak.Progress)
 		return dir, release, nil
 	case len(s.Spec.Subject.Addresses()) == 0:
 		unlock()
-		progress.Log("starts anew: the program was the rig's own and has ended with it; the %d rounds before stay in %s", roundsOf(record), dir)
+		progress.Log("starts anew: only what is observed by URL is known to be the same process as before; the %d rounds before stay in %s", roundsOf(record), dir)
 		return dir, release, nil
 	}
 	f.earlier = record

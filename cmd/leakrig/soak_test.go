@@ -102,7 +102,7 @@ func TestReopen(t *testing.T) {
 	unlock()
 	url := s.Spec.Subject.URL
 	s.Spec.Subject.URL = ""
-	if dir, lines := reopened(); dir != "" || len(lines) != 1 || !strings.Contains(lines[0], "starts anew: the program was the rig's own") {
+	if dir, lines := reopened(); dir != "" || len(lines) != 1 || !strings.Contains(lines[0], "starts anew: only what is observed by URL") {
 		t.Errorf("the rig's own program: %q, %q", dir, lines)
 	}
 	s.Spec.Subject.URL = url

@@ -15,9 +15,10 @@
 //
 // utilruntime.ReallyCrash is off, in all variants alike. Shutting the event broadcaster down while the
 // scheduler records a last event panics in less than one of a hundred POSTs, and would end the shipped
-// server in the middle of a run; now the panic is logged. Progress bars are off, too. And -room can give the
-// watches of its fake clientset more room than the 1000 events that Simulate gives them: on larger clusters
-// they overflow in one of twenty POSTs or so, which then answer 500.
+// server in the middle of a run; now the panic is logged. Progress bars are off, too. The watches of its fake
+// clientset hold the 1000 events that Simulate gives them, as shipped, and more only where there are more nodes and
+// pods than that: they would overflow in one of twenty POSTs or so, which then answer 500. The scenario runs it on
+// one CPU (GOMAXPROCS) and says there why.
 package main
 
 import (
@@ -34,7 +35,7 @@ import (
 )
 
 func main() {
-	room := flag.Int("room", 1000, "events that a watch of the fake clientset holds; 1000 is as shipped")
+	nodes, pods := flag.Int("nodes", 0, "nodes of the cluster"), flag.Int("pods", 0, "pods of the cluster")
 	flag.Parse()
 	pterm.DisableOutput()
 	utilruntime.ReallyCrash = false
@@ -42,7 +43,7 @@ func main() {
 	if err != nil {
 		log.Fatalf("simulator-posts: %v", err)
 	}
-	s.Start(withRoom(int32(*room), simulator.DisablePTerm(true)))
+	s.Start(withRoom(int32(max(1000, *nodes+*pods)), simulator.DisablePTerm(true)))
 }
 
 // withRoom is an option that sets the room, too. Simulate sets it to 1000 for every POST, before it applies
