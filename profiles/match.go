@@ -4,18 +4,31 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Recorded are the groups that a run has recorded at a snapshot, in the form that source names.
-func Recorded(v *leak.VariantRecord, shot *leak.Snapshot, source string) (*Profile, error) {
+// Recorded are the groups that a run has recorded at a snapshot, in the form that source names, by the probe of that
+// name. Without a name it is the only probe that has recorded any.
+func Recorded(v *leak.VariantRecord, shot *leak.Snapshot, source, probe string) (*Profile, error) {
+	var found *Profile
+	var names []string
 	for _, sample := range shot.Samples {
-		if list, ok := sample.Groups[source]; ok {
-			return &Profile{Source: source, Rate: sample.Rate, Groups: list, Stacks: v.Stacks}, nil
+		if list, ok := sample.Groups[source]; ok && (probe == "" || probe == sample.Probe) {
+			found = &Profile{Source: source, Rate: sample.Rate, Groups: list, Stacks: v.Stacks}
+			names = append(names, sample.Probe)
 		}
 	}
-	return nil, fmt.Errorf("the run has recorded no %s after round %d", source, shot.Round)
+	switch {
+	case found == nil && probe != "":
+		return nil, fmt.Errorf("the probe %s has recorded no %s after round %d", probe, source, shot.Round)
+	case found == nil:
+		return nil, fmt.Errorf("the run has recorded no %s after round %d", source, shot.Round)
+	case len(names) > 1:
+		return nil, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("several probes have recorded %s", source), "--probe names one: %s", strings.Join(names, ", "))}
+	}
+	return found, nil
 }
 
 // Match finds in a production profile the stacks that grew in a run. Production has another program around

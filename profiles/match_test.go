@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/leakrig/leakrig/leak"
@@ -91,10 +92,18 @@ func TestRecorded(t *testing.T) {
 		{Probe: "process"},
 		{Probe: "heap", Rate: 9, Groups: map[string][]leak.Group{SourceHeap: {{Stack: "x", Bytes: 3}}}},
 	}}}}
-	if p, err := Recorded(v, &v.Snapshots[0], SourceHeap); err != nil || p.Total() != 3 || p.Rate != 9 {
+	if p, err := Recorded(v, &v.Snapshots[0], SourceHeap, ""); err != nil || p.Total() != 3 || p.Rate != 9 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if _, err := Recorded(v, &v.Snapshots[0], SourceDump); err == nil {
+	if _, err := Recorded(v, &v.Snapshots[0], SourceDump, ""); err == nil {
 		t.Error("a dump that was not taken")
+	}
+	// Of several components it has to be said which.
+	v.Snapshots[0].Samples = append(v.Snapshots[0].Samples, leak.Sample{Probe: "kubelet/heap", Groups: map[string][]leak.Group{SourceHeap: {{Stack: "x", Bytes: 5}}}})
+	if _, err := Recorded(v, &v.Snapshots[0], SourceHeap, ""); err == nil || !strings.Contains(leak.Hint(err), "--probe names one: heap, kubelet/heap") {
+		t.Errorf("%v, hint: %s", err, leak.Hint(err))
+	}
+	if p, err := Recorded(v, &v.Snapshots[0], SourceHeap, "kubelet/heap"); err != nil || p.Total() != 5 {
+		t.Errorf("%+v, %v", p, err)
 	}
 }

@@ -17,10 +17,10 @@ import (
 )
 
 type matchFlags struct {
-	variant, format string
-	top             int
-	minShare        float64
-	skeleton        bool
+	variant, probe, format string
+	top                    int
+	minShare               float64
+	skeleton               bool
 }
 
 func (a *app) matchCommand() *cobra.Command {
@@ -49,6 +49,7 @@ stacks.`,
 		},
 	}
 	c.Flags().StringVar(&f.variant, "variant", "", "the variant whose growth is looked for (default: the first that is expected to leak, or else the first)")
+	c.Flags().StringVar(&f.probe, "probe", "", "the probe whose stacks are looked for, as in containerd/goroutine (default: the only one that has such stacks)")
 	c.Flags().IntVar(&f.top, "top", 10, "stacks to print, of those explained and of the others")
 	c.Flags().Float64Var(&f.minShare, "min-share", 0, "exit with 1 if less of production is explained, as in 0.5")
 	c.Flags().BoolVar(&f.skeleton, "skeleton", false, "print a scenario made from the profile")
@@ -72,9 +73,12 @@ func (f *matchFlags) match(out io.Writer, dir leak.RunDir, path string) (int, er
 	if err != nil {
 		return 0, err
 	}
-	base, err1 := profiles.Recorded(v, &v.Snapshots[0], production.Source)
-	last, err2 := profiles.Recorded(v, v.Final(), production.Source)
-	if err := errors.Join(err1, err2); err != nil {
+	base, err := profiles.Recorded(v, &v.Snapshots[0], production.Source, f.probe)
+	if err != nil {
+		return 0, err
+	}
+	last, err := profiles.Recorded(v, v.Final(), production.Source, f.probe)
+	if err != nil {
 		return 0, err
 	}
 	grew, err := profiles.Diff(base, last)

@@ -44,6 +44,12 @@ func TestCalibration(t *testing.T) {
 			t.Errorf("%s grew by %.0f", healthy.variant, grew)
 		}
 	}
+	// What drains slowly took its time: 25 jobs a round, one after another, of 20 ms each.
+	for _, s := range record.Variant("queue").Snapshots[1:] {
+		if s.Settle.Seconds < 0.4 {
+			t.Errorf("queue had drained %.2f s after round %d", s.Settle.Seconds, s.Round)
+		}
+	}
 	// And the leak that hides was hidden: the heap as a whole had shrunk.
 	if grew := grown(t, record.Variant("hidden"), "heap", "alloc"); grew > 0 {
 		t.Errorf("hidden grew by %.0f", grew)

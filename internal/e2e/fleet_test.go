@@ -33,15 +33,16 @@ const (
 	fleetSlowest = 60.       // seconds a sweep
 )
 
-// fleetSize is how many there are: LEAKRIG_FLEET_SIZE, or a thousand.
-func fleetSize(t *testing.T) int {
-	text := os.Getenv("LEAKRIG_FLEET_SIZE")
+// envInt is the number in a variable, or otherwise where it is not set; one too small for the test is refused.
+func envInt(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(name)
 	if text == "" {
-		return 1000
+		return otherwise
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 50 {
-		t.Fatalf("LEAKRIG_FLEET_SIZE: %q is not 50 or more", text)
+	if err != nil || n < min(otherwise, 50) {
+		t.Fatalf("%s: %q is not %d or more", name, text, min(otherwise, 50))
 	}
 	return n
 }
@@ -58,7 +59,7 @@ func fleetTime() (leaks, every, during, tick time.Duration) {
 // A thousand processes serve pprof, most with goroutines that come and go, and three of them leak one goroutine
 // a minute: all three are found, and no other, within the memory, the CPU and the time that the rig may take.
 func TestFleet(t *testing.T) {
-	size := fleetSize(t)
+	size := envInt(t, "LEAKRIG_FLEET_SIZE", 1000)
 	leaks, every, during, tick := fleetTime()
 	leaky := map[int]bool{17: true, size / 2: true, size - 1: true}
 	noises := []string{"none", "bursts", "wander", "pool"}

@@ -174,28 +174,60 @@ func TestKindInterrupt(t *testing.T) {
 // What a rig that was killed has left of a cluster, the next run removes.
 func TestKindKilled(t *testing.T) {
 	needsKind(t)
-	tmp := t.TempDir()
-	t.Setenv("TMPDIR", tmp)
-	defer run(t, "clean") // the engine may have made a container when its client had gone
-	args := []string{"run", "watch-then-delete", "--cluster", "kind", "--runs-dir", t.TempDir(), "--variant", "fixed"}
-	killed := start(t, args...)
-	waitFor(t, func() bool { return containers(t) != "" })
-	if err := killed.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
+	for name, stage := range map[string]func(t *testing.T, r *rig){
+		"while the containers are made": func(t *testing.T, _ *rig) {
+			waitFor(t, func() bool { return containers(t) != "" })
+		},
+		"under load": func(t *testing.T, r *rig) { r.until(t, `fixed: round 1/8`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			privateTmp(t)
+			defer run(t, "clean") // the engine may have made a container when its client had gone
+			args := []string{"run", "watch-then-delete", "--cluster", "kind", "--runs-dir", t.TempDir(), "--variant", "fixed"}
+			killed := start(t, args...)
+			stage(t, killed)
+			if err := killed.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = killed.cmd.Wait()
+			left := containers(t)
+			next := start(t, args...)
+			next.until(t, `removed what a run that was killed has left: cluster leakrig-`)
+			if now := containers(t); strings.Contains(now, left) {
+				t.Errorf("%s is still there: %s", left, now)
+			}
+			if err := syscall.Kill(-next.cmd.Process.Pid, syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+			if got := next.wait(t); got.code != leak.ExitInterrupted {
+				t.Error(got)
+			}
+		})
 	}
-	_ = killed.cmd.Wait()
-	left := containers(t)
-	next := start(t, args...)
-	next.until(t, `removed what a run that was killed has left: cluster leakrig-`)
-	if now := containers(t); strings.Contains(now, left) {
-		t.Errorf("%s is still there: %s", left, now)
+}
+
+// A cluster that cannot be made ends the run as not measured: the nodes' logs are kept, the nodes are not.
+func TestKindCannotBoot(t *testing.T) {
+	needsKind(t)
+	privateTmp(t)
+	runs := t.TempDir()
+	r := start(t, "run", "watch-then-delete", "--cluster", "kind", "--runs-dir", runs, "--variant", "fixed")
+	waitFor(t, func() bool {
+		node := containers(t)
+		return node != "" && exec.Command("docker", "exec", node, "mv", "/usr/bin/kubeadm", "/usr/bin/kubeadm.gone").Run() == nil
+	})
+	got := r.wait(t)
+	if got.code != leak.ExitUnmeasured || !strings.Contains(got.stderr+got.stdout, "create kind cluster") {
+		t.Errorf("%s", got)
 	}
-	if err := syscall.Kill(-next.cmd.Process.Pid, syscall.SIGINT); err != nil {
-		t.Fatal(err)
+	logs, err := filepath.Glob(filepath.Join(string(runDir(t, runs)), "cluster", "*", "*.log"))
+	if err != nil || len(logs) == 0 {
+		t.Errorf("no logs of the node: %v %v", logs, err)
 	}
-	if got := next.wait(t); got.code != leak.ExitInterrupted {
-		t.Error(got)
+	if left := containers(t) + onNetwork(t); left != "" {
+		t.Errorf("left: %s", left)
 	}
+	met("kind")
 }
 
 // A cluster that stops answering ends the run as not measured, with what was measured kept.

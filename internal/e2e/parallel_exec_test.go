@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"os"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -50,6 +52,15 @@ func TestParallelExec(t *testing.T) {
 	}
 	if len(fixed.Snapshots) != 7 {
 		t.Errorf("fixed: %d snapshots", len(fixed.Snapshots))
+	}
+	page, err := os.ReadFile(dir.Path("report.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, component := range []string{"containerd", "containerd-shim", "kubelet"} {
+		if flame := `<svg class="flame" width="100%" height="`; !regexp.MustCompile(flame + `\d+" role="img" aria-label="` + component + `: goroutines of leaky, all changes"`).Match(page) {
+			t.Errorf("the report has no flame graph of %s", component)
+		}
 	}
 	on := variantVerdict(t, verdict, "leaky")
 	for _, check := range []string{"shim-writes", "shim-reader", "containerd-sends", "hung"} {
