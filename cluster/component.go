@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/leakrig/leakrig/cluster/nodeimage"
 	"github.com/leakrig/leakrig/cluster/upstream"
 	"github.com/leakrig/leakrig/leak"
 )
@@ -207,27 +208,63 @@ func (c *kindCluster) Observe(ctx context.Context, spec leak.ComponentSpec, prog
 // asPinned tells whether the component that runs was built as the variant pins it.
 func (c *kindCluster) asPinned(part *component, kind string) error {
 	for _, pin := range c.pins {
-		versions := map[string]string{}
-		switch {
-		case pin.Command == "containerd" && (kind == leak.Containerd || kind == leak.ContainerdShim):
-			versions[upstream.ContainerdPath(pin.Version)] = pin.Version
-		case pin.Command == "kubelet" && kind == leak.Kubelet:
-			versions["k8s.io/kubernetes"] = pin.Version
-		default:
+		if pin.Command != kind && (pin.Command != leak.Containerd || kind != leak.ContainerdShim) {
 			continue
 		}
-		maps.Copy(versions, pin.Modules)
-		for _, m := range part.info.Modules {
-			_, replaced, _ := strings.Cut(m.Replace, " ")
-			if want := versions[m.Path]; want != "" && (m.Version == want || replaced == want) {
-				delete(versions, m.Path)
-			}
-		}
-		if len(versions) > 0 {
-			return fmt.Errorf("it was not built as pinned: go version -m of the running binary does not show %v", versions)
+		if _, err := pinnedModules(pin, part.info.Modules); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// pinnedModules are those that a pin names, out of the modules of a binary; an error where one has another version.
+func pinnedModules(pin leak.NodePin, modules []leak.Module) (found []leak.Module, err error) {
+	versions := map[string]string{}
+	switch pin.Command {
+	case "containerd":
+		versions[upstream.ContainerdPath(pin.Version)] = pin.Version
+	case "kubelet":
+		versions["k8s.io/kubernetes"] = pin.Version
+	case "runc":
+		versions["github.com/opencontainers/runc"] = pin.Version
+	}
+	maps.Copy(versions, pin.Modules)
+	for _, m := range modules {
+		_, replaced, _ := strings.Cut(m.Replace, " ")
+		if want := versions[m.Path]; want != "" && (m.Version == want || replaced == want) {
+			delete(versions, m.Path)
+			found = append(found, m)
+		}
+	}
+	if len(versions) > 0 {
+		return nil, fmt.Errorf("it was not built as pinned: go version -m of the binary does not show %v", versions)
+	}
+	return found, nil
+}
+
+// pinned reads on the node what the commands that the variant pins tell of themselves.
+func (c *kindCluster) pinned(ctx context.Context) ([]leak.NodeCommand, error) {
+	var all []leak.NodeCommand
+	for _, pin := range c.pins {
+		paths, err := nodeimage.PinnedPaths(pin)
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			binary, err := c.engine.output(ctx, "exec", c.name+"-control-plane", "cat", path)
+			if err != nil {
+				return nil, fmt.Errorf("read %s on the node: %w", path, err)
+			}
+			info := leak.ReadBinary(bytes.NewReader(binary))
+			modules, err := pinnedModules(pin, info.Modules)
+			if err != nil {
+				return nil, fmt.Errorf("%s on the node: %w", path, err)
+			}
+			all = append(all, leak.NodeCommand{Path: path, GoVersion: info.GoVersion, Modules: modules})
+		}
+	}
+	return all, nil
 }
 
 func (c *kindCluster) observe(ctx, following context.Context, part *component, kind, node string, subject *pod) (err error) {

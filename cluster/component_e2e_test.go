@@ -131,5 +131,16 @@ func TestKindPinnedCommands(t *testing.T) {
 	if err != nil || !strings.HasPrefix(out, "runc version "+runc) || strings.HasSuffix(out, "\n0") {
 		t.Errorf("%v: %s", err, out)
 	}
+	want := map[string]string{"/usr/bin/kubelet": module, "/usr/local/sbin/runc": "github.com/opencontainers/runc"}
+	for _, command := range c.Info().Pinned {
+		has := slices.ContainsFunc(command.Modules, func(m leak.Module) bool { return m.Path == want[command.Path] })
+		if !has || command.GoVersion == "" {
+			t.Errorf("the node's %s says that it was built with %+v", command.Path, command)
+		}
+		delete(want, command.Path)
+	}
+	if len(want) > 0 {
+		t.Errorf("the record has nothing of %v", want)
+	}
 	fmt.Println("MET kind")
 }

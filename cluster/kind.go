@@ -86,6 +86,9 @@ func (k *Kind) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, erro
 		return nil, errors.Join(err, c.Close(ctx))
 	}
 	c.info.BootTime = time.Since(start).Seconds()
+	if c.info.Pinned, err = c.pinned(ctx); err != nil {
+		return nil, errors.Join(err, c.Close(ctx))
+	}
 	return c, nil
 }
 

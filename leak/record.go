@@ -72,6 +72,16 @@ type ClusterInfo struct {
 	NodeImage string `json:"nodeImage,omitempty"`
 	// Reused is set for a cluster that an earlier run had kept.
 	Reused bool `json:"reused,omitempty"`
+	// Pinned are the commands of the nodes that the variant pins, as the binaries there tell of themselves.
+	Pinned []NodeCommand `json:"pinned,omitempty"`
+}
+
+// NodeCommand is a command of a node, by its own account (go version -m).
+type NodeCommand struct {
+	Path      string `json:"path"`
+	GoVersion string `json:"goVersion"`
+	// Modules are those that the pin names.
+	Modules []Module `json:"modules"`
 }
 
 // Failure is an error of the measurement, kept in the record.

@@ -604,12 +604,32 @@ func commands(v view) []command {
 	return list
 }
 
+// pinnedVersions is "github.com/containerd/containerd v1.6.36, github.com/containerd/ttrpc v1.0.2".
+func pinnedVersions(c leak.NodeCommand) string {
+	var parts []string
+	for _, m := range c.Modules {
+		version := m.Version
+		if _, replaced, ok := strings.Cut(m.Replace, " "); ok {
+			version = replaced
+		}
+		parts = append(parts, m.Path+" "+version)
+	}
+	return strings.Join(parts, ", ")
+}
+
 // VersionFacts is where and with what the run was made.
 func (p page) VersionFacts() []fact {
 	m := p.Record.Machine
 	list := []fact{{"leakrig", p.Record.Leakrig}, {"Go", m.Go}}
 	if c := p.Record.Cluster; c != nil {
 		list = append(list, fact{"Kubernetes", c.Kubernetes + " (" + c.Provider + ")"})
+	}
+	for _, x := range p.Variants {
+		if c := x.Record.Cluster; c != nil {
+			for _, command := range c.Pinned {
+				list = append(list, fact{x.Name + ", " + path.Base(command.Path), pinnedVersions(command)})
+			}
+		}
 	}
 	machine := fmt.Sprintf("%s/%s, %s", m.OS, m.Arch, count(m.CPUs, "CPU"))
 	if m.MemoryBytes > 0 {

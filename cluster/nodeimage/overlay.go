@@ -61,6 +61,16 @@ func pinned(pins []leak.NodePin) ([]command, error) {
 	return commands, nil
 }
 
+// PinnedPaths are the paths on a node of the commands that a pin stands for.
+func PinnedPaths(p leak.NodePin) ([]string, error) {
+	commands, err := pinned([]leak.NodePin{p})
+	var paths []string
+	for _, c := range commands {
+		paths = append(paths, "/"+c.path)
+	}
+	return paths, err
+}
+
 // Overlay returns the reference of an image that is base with the commands of the pins laid over it, and
 // makes it unless the engine has it. base may be any node image that the engine has.
 func Overlay(ctx context.Context, o Options, base string, pins []leak.NodePin) (ref string, err error) {
