@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,10 +24,20 @@ func Engine(ctx context.Context) (string, error) {
 	return string(e), err
 }
 
-// detectEngine returns the first engine that answers, in the order in which kind looks for them.
+// kindsEngine is the variable that tells kind which engine to use.
+const kindsEngine = "KIND_EXPERIMENTAL_PROVIDER"
+
+// detectEngine returns the first engine that answers, in the order in which kind looks for them, or the one that
+// kind's variable names.
 func detectEngine(ctx context.Context) (engine, error) {
+	engines := []engine{"docker", "podman"}
+	if name := engine(os.Getenv(kindsEngine)); slices.Contains(engines, name) {
+		engines = []engine{name}
+	} else if name != "" {
+		return "", usage("docker and podman are", "%s=%s: no engine that leakrig uses", kindsEngine, name)
+	}
 	var errs []error
-	for _, e := range []engine{"docker", "podman"} {
+	for _, e := range engines {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		_, err := e.run(ctx, "info")
 		cancel()
