@@ -181,7 +181,7 @@ func TestKindKilled(t *testing.T) {
 		"under load": func(t *testing.T, r *rig) { r.until(t, `fixed: round 1/8`) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			privateTmp(t)
+			t.Setenv("TMPDIR", t.TempDir()) // a folder this young is not removed yet
 			defer run(t, "clean") // the engine may have made a container when its client had gone
 			args := []string{"run", "watch-then-delete", "--cluster", "kind", "--runs-dir", t.TempDir(), "--variant", "fixed"}
 			killed := start(t, args...)
