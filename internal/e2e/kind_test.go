@@ -182,7 +182,7 @@ func TestKindKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir()) // a folder this young is not removed yet
-			defer run(t, "clean") // the engine may have made a container when its client had gone
+			defer run(t, "clean")           // the engine may have made a container when its client had gone
 			args := []string{"run", "watch-then-delete", "--cluster", "kind", "--runs-dir", t.TempDir(), "--variant", "fixed"}
 			killed := start(t, args...)
 			stage(t, killed)
