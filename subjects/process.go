@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -60,11 +61,36 @@ func (p Process) Start(ctx context.Context) (leak.Subject, error) {
 	return r, nil
 }
 
+// Ports of subjects are below those that systems give to connections: between the moment that one is found free and
+// the subject's own listen, a connection of another subject would take it now and then.
+const (
+	firstPort = 20000
+	manyPorts = 12000
+)
+
+// choosePort is fixed or, where that is 0, one that is free.
 func choosePort(fixed int) (int, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(fixed)))
+	for range 100 {
+		if fixed != 0 {
+			break
+		}
+		if port, err := free(firstPort + rand.IntN(manyPorts)); err == nil {
+			return port, nil
+		}
+	}
+	port, err := free(fixed)
 	if err != nil {
 		return 0, leak.WithHint(fmt.Errorf("port %d cannot be had: %w", fixed, err),
 			"end what listens there, or leave subject.port out for a free one")
+	}
+	return port, nil
+}
+
+// free is the port, or any for 0, if nobody listens there.
+func free(port int) (int, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return 0, err
 	}
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port, nil
