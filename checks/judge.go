@@ -213,7 +213,9 @@ func badLoad(warmup []leak.Tally, shots []leak.Snapshot, excused excused) string
 	for _, name := range names {
 		l := loads[name]
 		attempted = attempted || l.attempted > 0
-		counted := float64(l.failed) - min(float64(l.timedOut), excused.hung) - min(float64(l.silent), excused.silent*float64(l.attempted))
+		hung := min(float64(l.timedOut), excused.hung)
+		excused.hung -= hung // one that hung is of one action
+		counted := float64(l.failed) - hung - min(float64(l.silent), excused.silent*float64(l.attempted))
 		if counted > maxFailed*float64(l.attempted) {
 			return fmt.Sprintf("%d of %d operations (%s) failed%s", l.failed, l.attempted, name, mostFrequent(l.errors))
 		}

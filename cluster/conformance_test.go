@@ -25,6 +25,7 @@ import (
 
 	"github.com/leakrig/leakrig/cluster/nodeimage"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/subjects"
 )
 
 // Pods on one node reach those on another.
@@ -89,11 +90,26 @@ func needsKind(t *testing.T) *Kind {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	t.Cleanup(func() {
-		if left, err := e.run(ctx, "ps", "-a", "-q", "--filter", "name=leakrig-conformance"); err != nil || left != "" {
-			t.Errorf("containers are left: %s %v", left, err)
+		if left := containersOf(t, "conformance"); left != "" {
+			t.Errorf("containers are left: %s", left)
 		}
 	})
 	return &Kind{Options{Cache: cacheDir(t)}}
+}
+
+// containersOf lists the containers of a run's cluster, whether they live or not.
+func containersOf(t *testing.T, run string) string {
+	t.Helper()
+	e, err := detectEngine(context.Background())
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	found, err := e.run(context.Background(), "ps", "-a", "-q", "--filter", "name=leakrig-"+run)
+	if err != nil {
+		t.Error(err)
+	}
+	return found
 }
 
 func cacheDir(t *testing.T) string {
@@ -109,24 +125,29 @@ func cacheDir(t *testing.T) string {
 }
 
 func TestEmbedded(t *testing.T) {
-	conform(t, &Embedded{Cache: cacheDir(t)}, "conformance", 300*time.Millisecond)
+	conform(t, &Embedded{Cache: cacheDir(t)}, "conformance", func(o leak.BootOptions) bool {
+		return len(processesWith(o.Scratch)) > 0
+	})
 }
 
-func TestKind(t *testing.T) { conform(t, needsKind(t), "conformance", 300*time.Millisecond) }
+func TestKind(t *testing.T) {
+	k := needsKind(t)
+	conform(t, k, "conformance", func(leak.BootOptions) bool { return containersOf(t, "conformance") != "" })
+}
 
-// conform is what every provider has to do. A boot takes more than booting.
-func conform(t *testing.T, p leak.Provider, run string, booting time.Duration) {
+// conform is what every provider has to do. begun tells that a boot has made something, and has yet more to do; nil
+// is from its start.
+func conform(t *testing.T, p leak.Provider, run string, begun func(leak.BootOptions) bool) {
 	ctx := context.Background()
-	boot := func(t *testing.T, ctx context.Context) (leak.Cluster, leak.BootOptions, error) {
-		o := leak.BootOptions{
+	options := func(t *testing.T) leak.BootOptions {
+		return leak.BootOptions{
 			Spec: leak.ClusterSpec{Kubernetes: DefaultVersion},
 			Run:  run, Scratch: t.TempDir(), Logs: t.TempDir(), Progress: testProgress{t},
 		}
-		c, err := p.Boot(ctx, o)
-		return c, o, err
 	}
 	t.Run("boot, reach, check, close", func(t *testing.T) {
-		c, o, err := boot(t, ctx)
+		o := options(t)
+		c, err := p.Boot(ctx, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,6 +172,7 @@ func conform(t *testing.T, p leak.Provider, run string, booting time.Duration) {
 			t.Errorf("others can read the kubeconfig: %s", info.Mode())
 		}
 		createPod(t, c.Kubeconfig())
+		runProcess(t, c)
 		if runner, ok := c.(leak.PodRunner); ok {
 			runPods(t, runner)
 		}
@@ -164,10 +186,18 @@ func conform(t *testing.T, p leak.Provider, run string, booting time.Duration) {
 			if err := saver.SaveLogs(ctx); err != nil {
 				t.Error(err)
 			}
-			if logs, _ := filepath.Glob(filepath.Join(o.Logs, "*", "kubelet.log")); len(logs) == 0 {
-				t.Errorf("no kubelet.log below %s", o.Logs)
-			}
 			t.Run("existing", func(t *testing.T) { attach(t, c.Kubeconfig()) })
+		}
+		if log := map[string]string{"embedded": "kube-apiserver.log", "kind": "*/kubelet.log"}[c.Info().Provider]; log != "" {
+			logs, _ := filepath.Glob(filepath.Join(o.Logs, log))
+			if len(logs) == 0 {
+				t.Errorf("no %s below %s", log, o.Logs)
+			}
+			for _, path := range logs {
+				if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+					t.Errorf("%s: %v %v", path, info, err)
+				}
+			}
 		}
 		if err := c.Check(ctx); err != nil {
 			t.Error(err)
@@ -184,9 +214,16 @@ func conform(t *testing.T, p leak.Provider, run string, booting time.Duration) {
 		}
 	})
 	t.Run("cancelled while it boots", func(t *testing.T) {
-		cancelled, cancel := context.WithTimeout(ctx, booting)
+		o := options(t)
+		cancelled, cancel := context.WithCancel(ctx)
 		defer cancel()
-		c, o, err := boot(t, cancelled)
+		go func() {
+			for begun != nil && !begun(o) && cancelled.Err() == nil {
+				time.Sleep(5 * time.Millisecond)
+			}
+			cancel()
+		}()
+		c, err := p.Boot(cancelled, o)
 		if err == nil {
 			c.Close(ctx)
 			t.Fatal("booted although the context had ended")
@@ -200,9 +237,9 @@ func conform(t *testing.T, p leak.Provider, run string, booting time.Duration) {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c, err := p.Boot(ctx, leak.BootOptions{
-			Spec: leak.ClusterSpec{Kubernetes: DefaultVersion}, Run: run, Scratch: file, Logs: t.TempDir(), Progress: testProgress{t},
-		})
+		o := options(t)
+		o.Scratch = file
+		c, err := p.Boot(ctx, o)
 		if err == nil {
 			c.Close(ctx)
 			t.Fatal("booted into a file")
@@ -239,7 +276,7 @@ func createPod(t *testing.T, kubeconfig string) {
 func attach(t *testing.T, kubeconfig string) {
 	ctx := context.Background()
 	x := &Existing{Options: Options{KubeconfigFile: kubeconfig, Protected: []string{"prod"}, Cache: t.TempDir()}}
-	conform(t, x, "attached-conformance", time.Millisecond)
+	conform(t, x, "attached-conformance", nil)
 	o := leak.BootOptions{Run: "attached", Scratch: t.TempDir(), Logs: t.TempDir(), Progress: testProgress{t}}
 	if err := x.Preflight(ctx, o); err != nil {
 		t.Fatal(err)
@@ -334,6 +371,46 @@ func sweepKilled(t *testing.T, x *Existing, a *attached, o leak.BootOptions) {
 	}
 	if claims, err := filepath.Glob(filepath.Join(claimsDir(x.Cache), "*")); err != nil || len(claims) > 0 {
 		t.Errorf("claims after it: %v %v", claims, err)
+	}
+}
+
+// runProcess starts a subject on this machine that uses the cluster, reaches it, and stops it.
+func runProcess(t *testing.T, c leak.Cluster) {
+	ctx := context.Background()
+	l := subjects.Launcher{
+		Spec:    leak.SubjectSpec{Build: "watch-then-delete", Pprof: "/debug/pprof", Ready: "/healthz", ReadyTimeout: leak.Duration(time.Minute)},
+		Builder: subjects.Builder{Cache: cacheDir(t)}, Scratch: t.TempDir(), Placement: leak.PlacementProcess,
+	}
+	log := filepath.Join(t.TempDir(), "subject.log")
+	v := leak.Variant{Name: "v"}
+	if err := l.Build(ctx, v); err != nil {
+		t.Fatal(err)
+	}
+	s, err := l.Start(ctx, v, c, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := s.Target()
+	resp, err := (&http.Client{Transport: target.Transport(), Timeout: time.Minute}).Post(target.URL+"/watch-then-delete?name=conformance", "", nil)
+	if err != nil {
+		t.Error(err)
+	} else {
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("its operation on the cluster: %s", resp.Status)
+		}
+	}
+	if body := get(t, target, target.Pprof+"/goroutine?debug=1"); !strings.Contains(body, "goroutine profile: total") {
+		t.Errorf("pprof says %.80q", body)
+	}
+	if err := s.Stop(ctx); err != nil || s.Err() != nil {
+		t.Errorf("stopped: %v, and it says %v", err, s.Err())
+	}
+	if left := processesWith(l.Scratch); len(left) > 0 {
+		t.Errorf("still running: %q", left)
+	}
+	if info, err := os.Stat(log); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("its log: %v %v", info, err)
 	}
 }
 

@@ -139,17 +139,22 @@ func (w *worker) begin(ctx context.Context) error {
 	if err := w.take(ctx); err != nil {
 		return err
 	}
+	unset := time.Now() // when the start was not set yet
 	for {
+		looked := time.Now()
 		told, err := w.maps.Get(ctx, w.name, metav1.GetOptions{})
 		if err == nil && told.Data[startKey] != "" {
 			at, err := time.Parse(time.RFC3339Nano, told.Data[startKey])
 			if err != nil {
 				return fmt.Errorf("start: %w", err)
 			}
-			return w.until(ctx, at)
+			return w.until(ctx, at, unset)
 		}
 		if apierrors.IsNotFound(err) {
 			return fmt.Errorf("the rig has gone: %w", err)
+		}
+		if err == nil {
+			unset = looked
 		}
 		if err := pause(ctx, w.poll); err != nil {
 			return err
@@ -183,13 +188,14 @@ func (w *worker) take(ctx context.Context) error {
 	}
 }
 
-// until waits for the start, and never longer than it was ahead when it was set.
-func (w *worker) until(ctx context.Context, at time.Time) error {
+// until waits for the start, and never longer than it was ahead when it was set. Whatever the clocks say, it cannot be
+// later than it is since the start was not set.
+func (w *worker) until(ctx context.Context, at, unset time.Time) error {
 	w.disconnect()
 	if err := pause(ctx, min(time.Until(at), startLead)); err != nil {
 		return err
 	}
-	w.late = max(time.Since(at), 0)
+	w.late = min(max(time.Since(at), 0), time.Since(unset))
 	return nil
 }
 

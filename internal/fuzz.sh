@@ -4,12 +4,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# fuzz FILE:LINE:FUNC runs one target with one worker, and tells what it said.
+# fuzz FILE:LINE:FUNC runs one target with one worker, and tells what it said. Making inputs smaller, by default for
+# up to a minute each, would leave little of the time for trying them.
 fuzz() {
 	local name dir said
 	name=$(sed -E 's/.*func (Fuzz[A-Za-z0-9_]*).*/\1/' <<<"$1")
 	dir=$(dirname "${1%%:*}")
-	if ! said=$(go test -run '^$' -fuzz "^$name\$" -fuzztime "${FUZZTIME:-1m}" -parallel 1 "./$dir" 2>&1); then
+	if ! said=$(go test -run '^$' -fuzz "^$name\$" -fuzztime "${FUZZTIME:-1m}" -fuzzminimizetime 1s -parallel 1 "./$dir" 2>&1); then
 		printf '== %s in %s FAILED\n%s\n' "$name" "$dir" "$said"
 		return 1
 	fi

@@ -1,13 +1,31 @@
 package leak
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
 
-// Printable keeps control characters of foreign origin from the terminal; line breaks and tabs stay.
+// Printable makes what a terminal, a browser or an editor could take as a command visible instead:
+// control characters, terminal escapes and text-direction marks become \u001b, bytes that are not
+// UTF-8 become �. Line breaks and tabs stay. The escape is also JSON's own, so that JSON output stays the same value.
 func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && (r < ' ' || r >= 0x7f && r < 0xa0) {
-			return '?'
+	var out strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError:
+			out.WriteString("\uFFFD")
+		case r == '\n' || r == '\t' || unicode.IsPrint(r):
+			out.WriteString(s[:n])
+		default:
+			for _, u := range utf16.Encode([]rune{r}) {
+				fmt.Fprintf(&out, `\u%04x`, u)
+			}
 		}
-		return r
-	}, s)
+		s = s[n:]
+	}
+	return out.String()
 }

@@ -290,6 +290,8 @@ type Latency struct {
 type ErrorCount struct {
 	Message string `json:"message"`
 	Count   int    `json:"count"`
+	// Lost says that they are operations which a lost worker did not tell of.
+	Lost bool `json:"lost,omitempty"`
 }
 
 // Variant returns the record of the named variant, nil when it was not reached.

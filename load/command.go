@@ -30,6 +30,9 @@ var commandKind = leak.Kind[leak.Action]{
 	},
 }
 
+// maxPrograms is how many programs run at once: each keeps a thread of the rig, of which Go has 10,000.
+const maxPrograms = 1000
+
 // Command runs a program.
 type Command struct {
 	Argv       []string `yaml:"argv,omitempty" doc:"program and arguments; a path is looked up from the folder in which you run leakrig"`
@@ -54,6 +57,9 @@ func (c *Command) Validate() error {
 	}
 	c.podsOf.validate(&bad)
 	c.pace.validate(&bad)
+	if c.Concurrency > maxPrograms {
+		bad.add("concurrency", "each is a process; operations says for how many operations one counts", "must be at most %d, is %d", maxPrograms, c.Concurrency)
+	}
 	if c.Operations < 1 || c.Operations > maxTimes/max(c.Times, 1) {
 		bad.add("operations", "", "must be at least 1, and with times make at most %d a round; is %d", maxTimes, c.Operations)
 	}

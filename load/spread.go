@@ -17,6 +17,7 @@ type spreadable interface {
 	leak.Action
 	run(ctx context.Context, t leak.Target, first int) (*outcome, error)
 	split(first, n int) []part
+	limit(parts []part) time.Duration
 	take(part)
 	// rules are what a worker of it needs of the API server, address the subject's where it goes there.
 	rules(ctx context.Context, t leak.Target) ([]leak.WorkerRule, error)
@@ -41,12 +42,16 @@ type part struct {
 func (p *pace) MostWorkers() int { return min(p.Times, p.Concurrency, leak.MaxWorkers) }
 
 // split gives each of n workers its part, n being at most MostWorkers: operations and concurrency add up to the
-// whole, and a rate is divided as the operations are, so that all end together. The first of them come one
-// after another, as they would from one.
+// whole, operations are divided as the concurrency is where it bounds them, and a rate as the operations are, so
+// that all end together. The first of them come one after another, as they would from one.
 func (p *pace) split(first, n int) []part {
 	parts := make([]part, n)
 	for i := range parts {
 		parts[i] = part{First: first, Times: shareOf(p.Times, i, n), Concurrency: shareOf(p.Concurrency, i, n)}
+		if p.Times > p.Concurrency {
+			before := p.Concurrency * i / n
+			parts[i].Times = p.Times*(before+parts[i].Concurrency)/p.Concurrency - p.Times*before/p.Concurrency
+		}
 		if p.Rate > 0 {
 			parts[i].Rate = p.Rate * float64(parts[i].Times) / float64(p.Times)
 			parts[i].Lag = leak.Duration(float64(i) / p.Rate * float64(time.Second))
@@ -63,9 +68,13 @@ func (p *pace) take(mine part) {
 	p.Times, p.Concurrency, p.Rate, p.Lag = mine.Times, mine.Concurrency, mine.Rate, mine.Lag
 }
 
-// limit is how long an action may take, if every operation takes as long as it may.
-func (p *pace) limit() time.Duration {
-	seconds := math.Ceil(float64(p.Times)/float64(p.Concurrency)) * p.Timeout.D().Seconds()
+// limit is how long the longest of the parts of an action may take, if every operation takes as long as it may.
+func (p *pace) limit(parts []part) time.Duration {
+	turns := 0.0
+	for _, mine := range parts {
+		turns = max(turns, math.Ceil(float64(mine.Times)/float64(mine.Concurrency)))
+	}
+	seconds := turns * p.Timeout.D().Seconds()
 	if p.Rate > 0 {
 		seconds += float64(p.Times) / p.Rate
 	}
@@ -122,7 +131,7 @@ func spread(ctx context.Context, kind string, a spreadable, t leak.Target, first
 	if err != nil {
 		return leak.Tally{}, err
 	}
-	ends, err := crew.RunWorkers(ctx, leak.Work{Workers: workers, Order: text, Rules: rules, Limit: limitOf(a)})
+	ends, err := crew.RunWorkers(ctx, leak.Work{Workers: workers, Order: text, Rules: rules, Limit: a.limit(parts)})
 	if err != nil {
 		return leak.Tally{}, err
 	}
@@ -134,8 +143,6 @@ func spread(ctx context.Context, kind string, a spreadable, t leak.Target, first
 	}
 	return tally, err
 }
-
-func limitOf(a spreadable) time.Duration { return a.(interface{ limit() time.Duration }).limit() }
 
 // newOrder writes down what the workers are told.
 func newOrder(ctx context.Context, kind string, a spreadable, t leak.Target, parts []part) ([]byte, error) {
@@ -301,7 +308,7 @@ func (t *tallying) lose(n int, why string) {
 	}
 	t.Attempted += n
 	t.Failed += n
-	t.lost = append(t.lost, leak.ErrorCount{Message: why, Count: n})
+	t.lost = append(t.lost, leak.ErrorCount{Message: why, Count: n, Lost: true})
 }
 
 // readResult is what a worker has told, nil where nothing came.

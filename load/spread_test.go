@@ -34,7 +34,12 @@ func TestSplit(t *testing.T) {
 			if mine.First != next || mine.Times < 1 || mine.Concurrency < 1 {
 				t.Fatalf("%+v by %d: part %d is %+v, the next operation was %d", p, n, i, mine, next)
 			}
-			if low, high := p.Times/n, (p.Times+n-1)/n; mine.Times < low || mine.Times > high {
+			// As many operations as its share of what is under way at once, or of all where each is by itself.
+			share := float64(p.Times) / float64(n)
+			if p.Times > p.Concurrency {
+				share = float64(p.Times) * float64(mine.Concurrency) / float64(p.Concurrency)
+			}
+			if math.Abs(float64(mine.Times)-share) >= 1 {
 				t.Fatalf("%+v by %d: part %d has %d operations", p, n, i, mine.Times)
 			}
 			next, concurrency, rate = next+mine.Times, concurrency+mine.Concurrency, rate+mine.Rate
@@ -259,7 +264,7 @@ func TestSpreadLosesWorkers(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.comment, err)
 		}
-		if tally.Attempted != 10 || tally.Succeeded != c.succeeded || tally.Failed != c.failed || len(tally.Errors) != 1 || tally.Errors[0] != (leak.ErrorCount{Message: c.message, Count: c.failed}) {
+		if tally.Attempted != 10 || tally.Succeeded != c.succeeded || tally.Failed != c.failed || len(tally.Errors) != 1 || tally.Errors[0] != (leak.ErrorCount{Message: c.message, Count: c.failed, Lost: true}) {
 			t.Errorf("%s: %+v", c.comment, tally)
 		}
 		i := slices.IndexFunc(tally.Workers, func(w leak.WorkerTally) bool { return w.Lost != "" })
@@ -301,7 +306,7 @@ func TestSpreadStoppedWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []leak.ErrorCount{{Message: "worker 4 of 4 lost: evicted", Count: 1}, {Message: "context canceled", Count: 1}}
+	want := []leak.ErrorCount{{Message: "worker 4 of 4 lost: evicted", Count: 1, Lost: true}, {Message: "context canceled", Count: 1}}
 	if tally.Attempted != 10 || tally.Succeeded != 8 || tally.Failed != 2 || !slices.Equal(tally.Errors, want) {
 		t.Errorf("%+v", tally)
 	}
@@ -417,11 +422,18 @@ func TestWorkerRules(t *testing.T) {
 
 func TestLimit(t *testing.T) {
 	p := pace{Times: 10, Concurrency: 4, Timeout: leak.Duration(time.Minute)}
-	if got := p.limit(); got < 3*time.Minute || got > 5*time.Minute {
+	if got := p.limit(p.split(1, 2)); got < 3*time.Minute || got > 5*time.Minute {
 		t.Errorf("three minutes of load may take %s", got)
 	}
+	// One of these has an operation at a time, the others two.
+	uneven := pace{Times: 100, Concurrency: 7, Timeout: leak.Duration(time.Minute)}
+	for _, mine := range uneven.split(1, 4) {
+		if got, all := uneven.limit(uneven.split(1, 4)), time.Duration(mine.Times/mine.Concurrency)*time.Minute; got < all || got > all+4*time.Minute {
+			t.Errorf("%+v takes %s, may take %s", mine, all, got)
+		}
+	}
 	p = pace{Times: maxTimes, Concurrency: 1, Timeout: leak.Duration(1000 * time.Hour)}
-	if got := p.limit(); got != 30*24*time.Hour {
+	if got := p.limit(p.split(1, 1)); got != 30*24*time.Hour {
 		t.Errorf("no end: %s", got)
 	}
 }

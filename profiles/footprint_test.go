@@ -3,14 +3,20 @@ package profiles
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leakrig/leakrig/leak"
 )
 
 // Reading a subject leaves nothing of the rig in the groups: neither the handler nor the goroutine that
@@ -61,34 +67,76 @@ func TestOwnFootprint(t *testing.T) {
 	})
 }
 
-// A snapshot of 2,000 goroutines may cost the rig 50 ms: reading, parsing and grouping both forms.
+// busySubject is how many goroutines the subject of BenchmarkSnapshot has, and the variable that makes this binary
+// one.
+const (
+	busyGoroutines = 2000
+	busySubject    = "LEAKRIG_TEST_BUSY_SUBJECT"
+)
+
+// A snapshot of a process with 2,000 goroutines may cost the rig 50 ms of processor: every probe's requests, parsing,
+// grouping and compressing. The subject's own part of it is not counted.
 func BenchmarkSnapshot(b *testing.B) {
+	subject := exec.Command(os.Args[0], "-test.run=^TestBusySubject$")
+	subject.Env = append(os.Environ(), busySubject+"=1")
+	subject.Stderr = os.Stderr
+	end, err1 := subject.StdinPipe()
+	out, err2 := subject.StdoutPipe()
+	if err := errors.Join(err1, err2, subject.Start()); err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		end.Close()
+		_ = subject.Wait()
+	}()
+	var url string
+	if _, err := fmt.Fscanln(out, &url); err != nil {
+		b.Fatal(err)
+	}
+	target := leak.Target{
+		URL: url, Pprof: url + "/debug/pprof", Proc: os.DirFS(fmt.Sprintf("/proc/%d", subject.Process.Pid)),
+		Transport: func() http.RoundTripper { return &http.Transport{} },
+	}
+	probes := []leak.Probe{goroutineKind.New(), heapKind.New(), processKind.New()}
+	before := processorTime(b)
+	for b.Loop() {
+		for _, probe := range probes {
+			r, err := probe.Sample(b.Context(), target)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if count, ok := r.Sample.Values["count"]; ok && count < busyGoroutines {
+				b.Fatalf("%g goroutines", count)
+			}
+		}
+	}
+	perSnapshot := (processorTime(b) - before) / time.Duration(b.N)
+	b.ReportMetric(float64(perSnapshot.Microseconds())/1000, "cpu-ms/op")
+	if b.N > 1 && perSnapshot > 50*time.Millisecond {
+		b.Errorf("%v of processor a snapshot", perSnapshot)
+	}
+}
+
+// processorTime is what this process has taken.
+func processorTime(b *testing.B) time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// TestBusySubject is the subject of BenchmarkSnapshot, in a process of its own, until its input ends.
+func TestBusySubject(t *testing.T) {
+	if os.Getenv(busySubject) == "" {
+		return
+	}
 	end := make(chan struct{})
-	defer close(end)
-	for range 2000 {
+	for range busyGoroutines {
 		go func() { <-end }()
 	}
-	dump := make([]byte, 16<<20)
-	dump = dump[:runtime.Stack(dump, true)]
-	proto := profileOf(b, "goroutine")
-	for b.Loop() {
-		if _, err := parseDump(dump); err != nil {
-			b.Fatal(err)
-		}
-		p, err := parsePprof(proto)
-		if err == nil {
-			_, err = goroutineGroups(p)
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := compress(dump); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if perSnapshot := b.Elapsed() / time.Duration(b.N); perSnapshot > 50*time.Millisecond {
-		b.Errorf("%v a snapshot", perSnapshot)
-	}
+	fmt.Println(serve(t, itself()).URL)
+	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
 // A few KiB may decompress to 64 MiB that decode to several GiB. They are refused before that.

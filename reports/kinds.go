@@ -39,7 +39,7 @@ func Formats() []Format {
 	}
 }
 
-// draw completes a format. Every byte of every format passes through printable, so that no format can
+// draw completes a format. Every byte of every format passes through leak.Printable, so that no format can
 // forget that function names, log lines and YAML may hold terminal escapes or broken UTF-8.
 func draw(f func(b *bytes.Buffer, v view) error) func(io.Writer, Input) error {
 	return func(w io.Writer, in Input) error {
@@ -47,7 +47,7 @@ func draw(f func(b *bytes.Buffer, v view) error) func(io.Writer, Input) error {
 		if err := f(&b, newView(in)); err != nil {
 			return err
 		}
-		_, err := w.Write(printable(b.Bytes()))
+		_, err := io.WriteString(w, leak.Printable(b.String()))
 		return err
 	}
 }

@@ -95,7 +95,7 @@ func NightText(w io.Writer, n Night) error {
 			p.para("  ", r.Scenario+": "+why)
 		}
 	}
-	_, err := w.Write(printable(b.Bytes()))
+	_, err := io.WriteString(w, leak.Printable(b.String()))
 	return err
 }
 
@@ -129,6 +129,6 @@ func NightMarkdown(w io.Writer, n Night) error {
 		}
 		b.WriteString(part)
 	}
-	_, err := w.Write(printable(b.Bytes()))
+	_, err := io.WriteString(w, leak.Printable(b.String()))
 	return err
 }

@@ -9,6 +9,8 @@ import (
 	"io"
 	"regexp"
 	"strings"
+
+	"github.com/leakrig/leakrig/leak"
 )
 
 //go:embed report.css
@@ -55,7 +57,7 @@ func writePage(w io.Writer, t *template.Template, data any) error {
 	if err := t.Execute(&b, data); err != nil {
 		return err
 	}
-	_, err := w.Write(printable(plainPlus(b.Bytes())))
+	_, err := io.WriteString(w, leak.Printable(string(plainPlus(b.Bytes()))))
 	return err
 }
 

@@ -6,34 +6,9 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/leakrig/leakrig/leak"
 )
-
-// printable makes what a terminal, a browser or an editor could take as a command visible instead:
-// control characters, terminal escapes and text-direction marks become \u001b, bytes that are not
-// UTF-8 become �. The escape is also JSON's own, so that JSON output stays the same value.
-func printable(b []byte) []byte {
-	out := make([]byte, 0, len(b))
-	for len(b) > 0 {
-		r, n := utf8.DecodeRune(b)
-		switch {
-		case r == utf8.RuneError:
-			out = append(out, "\uFFFD"...)
-		case r == '\n' || r == '\t' || unicode.IsPrint(r):
-			out = append(out, b[:n]...)
-		default:
-			for _, u := range utf16.Encode([]rune{r}) {
-				out = fmt.Appendf(out, `\u%04x`, u)
-			}
-		}
-		b = b[n:]
-	}
-	return out
-}
 
 // oneLine keeps foreign text from starting lines of its own.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -29,6 +29,8 @@ type herdAction struct {
 	times int
 	// whole is set for load that is for no replica alone.
 	whole bool
+	// sampling is called when a replica is sampled.
+	sampling func(ctx context.Context, url string) error
 }
 
 func (a *herdAction) Run(_ context.Context, t leak.Target, _ int) (leak.Tally, error) {
@@ -60,6 +62,11 @@ func (p herdGoroutine) Poll(_ context.Context, t leak.Target) (leak.Poll, error)
 }
 
 func (p herdGoroutine) Sample(ctx context.Context, t leak.Target) (leak.Reading, error) {
+	if p.sampling != nil {
+		if err := p.sampling(ctx, t.URL); err != nil {
+			return leak.Reading{}, err
+		}
+	}
 	poll, err := p.Poll(ctx, t)
 	return leak.Reading{
 		Sample: leak.Sample{Values: map[string]float64{"count": float64(poll.Total)}, Groups: map[string][]leak.Group{"dump": poll.Groups}},

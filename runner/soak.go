@@ -53,6 +53,11 @@ const maxResumed = 20
 func (m *measurement) soak(ctx context.Context) error {
 	spec, s := *m.Scenario.Spec.Soak, m.record.Soak
 	m.clock = &clock{begin: time.Now().Add(-time.Duration(s.Seconds * float64(time.Second))), slot: s.Slots}
+	if s.Rounds > 0 { // resumed, perhaps before it could look at its last round
+		if why, err := m.beyondDoubt(ctx, s.Rounds); why != "" || err != nil {
+			return err
+		}
+	}
 	for {
 		wait, late, missed, ok := m.clock.due(spec)
 		if !ok {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -291,6 +292,70 @@ func TestSoakEndsEarly(t *testing.T) {
 		v := checkSoak(t, record, 20)
 		if v.Stopped != "it leaks" || v.Idle.Round != 20 || !slices.Equal(asked, []string{"10 false", "10 true", "20 false", "20 true"}) {
 			t.Errorf("stopped %q, idle after %d, asked %v", v.Stopped, v.Idle.Round, asked)
+		}
+	})
+}
+
+// A rig that ended between a round and the look at it looks when it is resumed: the next look may be days away.
+func TestSoakLooksWhenResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := soakLab(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		l.Enough = func(_ leak.Variant, r leak.VariantRecord) string {
+			switch {
+			case r.Final().Round != 20:
+				return ""
+			case ctx.Err() == nil:
+				cancel()
+				return ""
+			}
+			return "it leaks"
+		}
+		if _, err := l.run(t, ctx); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if l.Resume, err = l.Dir.ReadRecord(); err != nil {
+			t.Fatal(err)
+		}
+		record, err := l.run(t, t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := checkSoak(t, record, 20); v.Stopped != "it leaks" {
+			t.Errorf("stopped %q", v.Stopped)
+		}
+	})
+}
+
+// A soak that is interrupted while some of its replicas are measured after idling is not over.
+func TestSoakInterruptedWhileIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _, a := newHerd(t)
+		l.Scenario.Spec.Rounds = 0
+		l.Scenario.Spec.Soak = &leak.SoakSpec{Every: leak.Duration(10 * time.Minute), For: leak.Duration(2 * time.Hour)}
+		l.Identity = &fakeIdentity{}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var samples atomic.Int32
+		a.sampling = func(ctx context.Context, url string) error {
+			const before = 3 * (1 + 12) // the idling, of three replicas
+			switch n := samples.Add(1); {
+			case n <= before:
+				return nil
+			case strings.HasSuffix(url, "leaky1"):
+				time.AfterFunc(time.Second, cancel)
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		if _, err := l.run(t, ctx); err != nil {
+			t.Fatal(err)
+		}
+		record, err := l.Dir.ReadRecord()
+		if err != nil || !record.Interrupted || record.Variant("leaky").Soak.Rounds != 12 || record.SoakOver() {
+			t.Errorf("%v, interrupted %v, %+v, over %v", err, record.Interrupted, record.Variant("leaky").Soak, record.SoakOver())
 		}
 	})
 }

@@ -116,13 +116,13 @@ func merged(gone []leak.Snapshot, s leak.Snapshot) leak.Snapshot {
 // which worker did what goes, while what was lost with one stays among the errors.
 func sumTallies(all []leak.Tally) []leak.Tally {
 	var sums []leak.Tally
-	errors := map[string]map[string]int{}
+	errors := map[string]map[leak.ErrorCount]int{} // by what is not their count
 	for _, t := range all {
 		i := slices.IndexFunc(sums, func(s leak.Tally) bool { return s.Action == t.Action })
 		if i < 0 {
 			i = len(sums)
 			sums = append(sums, leak.Tally{Action: t.Action})
-			errors[t.Action] = map[string]int{}
+			errors[t.Action] = map[leak.ErrorCount]int{}
 		}
 		s := &sums[i]
 		s.Attempted += t.Attempted
@@ -134,7 +134,9 @@ func sumTallies(all []leak.Tally) []leak.Tally {
 		s.Latency.P50, s.Latency.P90 = max(s.Latency.P50, t.Latency.P50), max(s.Latency.P90, t.Latency.P90)
 		s.Latency.P99, s.Latency.Max = max(s.Latency.P99, t.Latency.P99), max(s.Latency.Max, t.Latency.Max)
 		for _, e := range t.Errors {
-			errors[t.Action][e.Message] += e.Count
+			n := e.Count
+			e.Count = 0
+			errors[t.Action][e] += n
 		}
 	}
 	for i := range sums {
@@ -143,13 +145,19 @@ func sumTallies(all []leak.Tally) []leak.Tally {
 	return sums
 }
 
-// most are the most frequent messages.
-func most(errors map[string]int) []leak.ErrorCount {
+// most are what was lost with workers and the most frequent messages.
+func most(errors map[leak.ErrorCount]int) []leak.ErrorCount {
 	var list []leak.ErrorCount
-	for _, message := range slices.Sorted(maps.Keys(errors)) {
-		list = append(list, leak.ErrorCount{Message: message, Count: errors[message]})
+	for e, n := range errors {
+		e.Count = n
+		list = append(list, e)
 	}
-	slices.SortStableFunc(list, func(a, b leak.ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
+	slices.SortFunc(list, func(a, b leak.ErrorCount) int {
+		if a.Lost != b.Lost {
+			return map[bool]int{true: -1, false: 1}[a.Lost]
+		}
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Message, b.Message))
+	})
 	return list[:min(len(list), maxErrors)]
 }
 

@@ -110,7 +110,7 @@ func TestMerged(t *testing.T) {
 	}, Samples: []leak.Sample{{Probe: "goroutine", Blocked: blocked, BlockedRead: true}}}
 	second := leak.Snapshot{Round: 4, Load: []leak.Tally{{Action: "post", Attempted: 2, Succeeded: 2, Seconds: 2, Latency: leak.Latency{P50: 1, Max: 9}}}, Samples: []leak.Sample{{Probe: "goroutine"}}}
 	s := merged([]leak.Snapshot{first}, second)
-	want := "[{post 4 3 1 1 0 3 {3 0 0 9} [{late 1}] [] []} {exec 1 1 0 0 0 0 {0 0 0 0} [] [] []}]"
+	want := "[{post 4 3 1 1 0 3 {3 0 0 9} [{late 1 false}] [] []} {exec 1 1 0 0 0 0 {0 0 0 0} [] [] []}]"
 	if got := fmt.Sprint(s.Load); s.Merged != 1 || got != want {
 		t.Errorf("%d merged, load\n%s\nwant\n%s", s.Merged, got, want)
 	}
@@ -123,6 +123,11 @@ func TestMerged(t *testing.T) {
 		many = append(many, leak.Tally{Action: "post", Errors: []leak.ErrorCount{{Message: fmt.Sprint("m", i), Count: 20 - i}}})
 	}
 	if sum := sumTallies(many); len(sum[0].Errors) != maxErrors || sum[0].Errors[0].Message != "m0" {
+		t.Errorf("%+v", sum[0].Errors)
+	}
+	// What was lost with a worker stays, however little it was, and however often it is summed up again.
+	many = append(many, leak.Tally{Action: "post", Errors: []leak.ErrorCount{{Message: "worker 1 of 2 lost: evicted", Count: 1, Lost: true}}})
+	if sum := sumTallies(append(many, sumTallies(many)...)); sum[0].Errors[0] != (leak.ErrorCount{Message: "worker 1 of 2 lost: evicted", Count: 2, Lost: true}) {
 		t.Errorf("%+v", sum[0].Errors)
 	}
 }

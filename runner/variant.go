@@ -282,14 +282,22 @@ func (m *measurement) idle(ctx context.Context) error {
 	if err := sleep(ctx, wait); err != nil {
 		return fmt.Errorf("idle: %w", err)
 	}
-	return m.together(func(_ int, one *measurement) error {
-		snapshot, err := one.snapshot(ctx, one.record.Final().Round, path.Join(one.dir, "idle"))
-		if err != nil {
+	all := m.each()
+	idle := make([]leak.Snapshot, len(all))
+	err := m.together(func(i int, one *measurement) error {
+		var err error
+		if idle[i], err = one.snapshot(ctx, one.record.Final().Round, path.Join(one.dir, "idle")); err != nil {
 			return fmt.Errorf("idle: %w", err)
 		}
-		one.record.Idle = &snapshot
 		return nil
 	})
+	if err != nil {
+		return err // of none: a soak that is resumed is over where the first of them was idle
+	}
+	for i, one := range all {
+		one.record.Idle = &idle[i]
+	}
+	return nil
 }
 
 // snapshot settles and takes all samples.

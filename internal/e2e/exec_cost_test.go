@@ -103,18 +103,6 @@ func action[T leak.Action](t *testing.T, name string) T {
 	panic("not reached")
 }
 
-func cache(t *testing.T) string {
-	t.Helper()
-	if dir := os.Getenv("LEAKRIG_CACHE"); dir != "" {
-		return dir
-	}
-	user, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(user, "leakrig")
-}
-
 // kubectlOnPath puts the kubectl of the node image on the PATH, else the user's own will do.
 func kubectlOnPath(t *testing.T) {
 	t.Helper()
@@ -130,23 +118,7 @@ func kubectlOnPath(t *testing.T) {
 func podOnKind(t *testing.T) leak.Target {
 	t.Helper()
 	program := built(t, "internal/e2e", "./testdata/ls")
-	var provider leak.Provider
-	for _, k := range cluster.Kinds(cluster.Options{Cache: cache(t)}) {
-		if k.Name == "kind" {
-			provider = k.New()
-		}
-	}
-	c, err := provider.Boot(t.Context(), leak.BootOptions{
-		Run: "exec-cost", Pods: true, Scratch: t.TempDir(), Logs: t.TempDir(), Progress: logs{t},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	c := boot(t, "kind", "exec-cost")
 	pod, err := c.(leak.PodRunner).RunPod(t.Context(), leak.Launch{
 		Variant: "ls", Program: program, Ready: "/healthz", ReadyTimeout: time.Minute, Log: filepath.Join(t.TempDir(), "subject.log"),
 	})
@@ -160,9 +132,3 @@ func podOnKind(t *testing.T) leak.Target {
 	})
 	return pod.Target()
 }
-
-// logs passes progress on to the test's log.
-type logs struct{ t *testing.T }
-
-func (l logs) Log(format string, args ...any) { l.t.Logf(format, args...) }
-func (logs) Status(string, ...any)            {}

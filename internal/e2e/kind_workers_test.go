@@ -213,6 +213,7 @@ func kubernetesAt(t *testing.T, kubeconfig string) liveCluster {
 	if err != nil {
 		t.Fatal(err)
 	}
+	config.QPS, config.Burst = 1000, 1000
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)

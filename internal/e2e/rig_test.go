@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -289,3 +290,46 @@ func privateTmp(t *testing.T) string {
 	})
 	return tmp
 }
+
+// cache is the rig's, which tests share with it.
+func cache(t *testing.T) string {
+	t.Helper()
+	if dir := os.Getenv("LEAKRIG_CACHE"); dir != "" {
+		return dir
+	}
+	user, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(user, "leakrig")
+}
+
+// boot boots a cluster without a run, which is closed with the test.
+func boot(t *testing.T, provider, run string) leak.Cluster {
+	t.Helper()
+	for _, k := range cluster.Kinds(cluster.Options{Cache: cache(t)}) {
+		if k.Name != provider {
+			continue
+		}
+		c, err := k.New().Boot(t.Context(), leak.BootOptions{
+			Run: run, Pods: provider == "kind", Scratch: t.TempDir(), Logs: t.TempDir(), Progress: logs{t},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := c.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		return c
+	}
+	t.Fatalf("there is no provider %s", provider)
+	panic("not reached")
+}
+
+// logs passes progress on to the test's log.
+type logs struct{ t *testing.T }
+
+func (l logs) Log(format string, args ...any) { l.t.Logf(format, args...) }
+func (logs) Status(string, ...any)            {}

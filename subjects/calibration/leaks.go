@@ -3,10 +3,38 @@ package main
 import (
 	"os"
 	"sync"
+	"time"
 )
 
 // goroutine leaks goroutines that are blocked in chan send.
 func goroutine(o options) func() { return rarely(o, leakGoroutine) }
+
+// clock leaks a goroutine every 20 ms, whether there is load or not.
+func clock(options) func() {
+	go func() {
+		for range time.Tick(20 * time.Millisecond) {
+			leakGoroutine()
+		}
+	}()
+	return func() {}
+}
+
+// burst leaks ten goroutines in the first operation after 300 ms without any: by the round, however many operations
+// that has.
+func burst(options) func() {
+	var mu sync.Mutex
+	var last time.Time
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(last) > 300*time.Millisecond {
+			for range 10 {
+				leakGoroutine()
+			}
+		}
+		last = time.Now()
+	}
+}
 
 func leakGoroutine() {
 	unread := make(chan int)

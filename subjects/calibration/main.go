@@ -28,6 +28,8 @@ var plants = map[string]func(options) func(){
 	"two":        two,
 	"hidden":     hidden,
 	"masked":     masked,
+	"clock":      clock,
+	"burst":      burst,
 	// healthy.go
 	"nothing":   nothing,
 	"lazy":      lazy,

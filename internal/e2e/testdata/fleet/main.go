@@ -1,5 +1,5 @@
 // Command fleet is one process of the fleet that TestFleet observes: it serves net/http/pprof and a counter on
-// a port of its own, which it prints, and has goroutines that come and go. With -leak it leaks one goroutine
+// an address of its own, which it prints, and has goroutines that come and go. With -leak it leaks one goroutine
 // so often. It ends when its standard input does, so that none outlives a test that was killed.
 package main
 
@@ -19,12 +19,13 @@ func main() {
 	leak := flag.Duration("leak", 0, "leak one goroutine so often")
 	noise := flag.String("noise", "none", "none, bursts, wander or pool")
 	tick := flag.Duration("tick", time.Second, "how fast the noise is")
+	listen := flag.String("listen", "127.0.0.1:0", "where to serve")
 	flag.Parse()
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", *listen)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -1,0 +1,147 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// moments is how many moments of a run a signal comes at, one run each.
+const moments = 10
+
+// Ctrl-C and SIGKILL at moments all over a run: the subject is built, the control plane boots, rounds are loaded,
+// settled, judged and reported. Nothing is left running, what was written can be read, and what a
+// killed rig could not remove `leakrig clean` removes.
+func TestSignalsAtAnyMoment(t *testing.T) {
+	cache := t.TempDir()
+	link := func(name string) {
+		t.Helper()
+		users, err := os.UserCacheDir()
+		if err == nil {
+			err = os.Symlink(filepath.Join(users, "leakrig", name), filepath.Join(cache, name))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if os.Getenv("LEAKRIG_CACHE") == "" {
+		link("upstream") // but no subjects: they are built in each run
+	}
+	file := filepath.Join(t.TempDir(), "moments.yaml")
+	if err := os.WriteFile(file, []byte(`
+apiVersion: leakrig.dev/v1
+kind: Scenario
+metadata: {name: moments}
+spec:
+  cluster: {providers: [embedded]}
+  subject: {build: calibration}
+  variants: [{name: only, args: [-plant=nothing], expect: clean}]
+  warmup: {rounds: 1}
+  rounds: 5
+  round: [post: {path: /work, times: 20, rate: 100}]
+  settle: {quiet: 200ms}
+  probes: [goroutine, heap]
+  checks: [delta: {probe: goroutine, max: 5}]
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// once runs it and sends the signal after a while, 0 for never.
+	once := func(t *testing.T, after time.Duration, signal syscall.Signal) (got result, tmp, runs string) {
+		tmp, runs = t.TempDir(), t.TempDir()
+		t.Setenv("TMPDIR", tmp)
+		if os.Getenv("LEAKRIG_CACHE") == "" {
+			if err := os.RemoveAll(filepath.Join(cache, "subjects")); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("LEAKRIG_CACHE", cache)
+		}
+		r := start(t, "run", file, "--runs-dir", runs)
+		if after > 0 {
+			whom := -r.cmd.Process.Pid // as a terminal sends it
+			if signal == syscall.SIGKILL {
+				whom = r.cmd.Process.Pid
+			}
+			timer := time.AfterFunc(after, func() { _ = syscall.Kill(whom, signal) })
+			defer timer.Stop()
+		}
+		return r.wait(t), tmp, runs
+	}
+	begin := time.Now()
+	if got, _, _ := once(t, 0, 0); got.code != leak.ExitMet {
+		t.Fatal(got)
+	}
+	took := time.Since(begin)
+	met("kube-apiserver")
+	for i := range moments {
+		after := took * time.Duration(2*i+1) / (2 * moments)
+		for name, signal := range map[string]syscall.Signal{"Ctrl-C": syscall.SIGINT, "SIGKILL": syscall.SIGKILL} {
+			t.Run(fmt.Sprintf("%s after %d of %d", name, 2*i+1, 2*moments), func(t *testing.T) {
+				got, tmp, runs := once(t, after, signal)
+				switch {
+				case got.code == leak.ExitMet: // it was faster this time
+				case signal == syscall.SIGINT && got.code != leak.ExitInterrupted:
+					t.Error(got)
+				}
+				if signal == syscall.SIGKILL {
+					waitFor(t, func() bool { return len(started(t, tmp)) == 0 })
+					sweepOld(t, tmp)
+				}
+				if pids := started(t, tmp); len(pids) > 0 {
+					t.Errorf("still running: %v", pids)
+				}
+				if left, _ := filepath.Glob(filepath.Join(tmp, "leakrig-*")); len(left) > 0 {
+					t.Errorf("left behind: %v", left)
+				}
+				dirs, err := filepath.Glob(filepath.Join(runs, "*", "*"))
+				if err != nil || len(dirs) > 1 {
+					t.Fatalf("%v %v", dirs, err)
+				}
+				for _, dir := range dirs {
+					record, err := leak.RunDir(dir).ReadRecord()
+					if errors.Is(err, os.ErrNotExist) && signal == syscall.SIGKILL {
+						continue // it was killed before there was anything to record
+					}
+					if err != nil {
+						t.Error(err)
+						continue
+					}
+					if got.code == leak.ExitInterrupted && !record.Interrupted {
+						t.Error("the record does not say interrupted")
+					}
+					whole := !record.Interrupted && len(record.Variants) == 1 && record.Variants[0].Idle != nil
+					if judged := run(t, "judge", dir); judged.code != leak.ExitUnmeasured && !(whole && judged.code == leak.ExitMet) {
+						t.Errorf("the run ended with %d: %s", got.code, judged)
+					}
+				}
+			})
+		}
+	}
+}
+
+// sweepOld has `leakrig clean` remove the folder of a rig that was killed, which it leaves alone while that is young.
+func sweepOld(t *testing.T, tmp string) result {
+	t.Helper()
+	locks, err := filepath.Glob(filepath.Join(tmp, "leakrig-*", ".in-use"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-time.Hour)
+	for _, lock := range locks {
+		if err := os.Chtimes(lock, long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := run(t, "clean")
+	if got.code != 0 {
+		t.Error(got)
+	}
+	return got
+}
