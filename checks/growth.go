@@ -177,11 +177,11 @@ func growthGates(f *leak.Finding, s, tail series, all, end stats.Line, alpha flo
 			either, holds, fmt.Sprintf("only %s of %s were left after idling, so it drains; raise settle.quiet", leak.FormatDelta(kept, unit), leak.FormatDelta(gain, unit)),
 		})
 	}
-	if perOperation, perMinute, ok := s.background(); ok {
+	if b, ok := s.background(); ok {
 		f.Floor = s.floor()
 		gates = append(gates, gate{
-			compare("beyond background", all.Slope-perOperation, ">", bound, unit, "slope per operation without what the control rounds, which had no load, grew by in the same time; leaking needs it"),
-			either, holds, fmt.Sprintf("it grows without load, too: %s a minute, which makes %s per operation of it", leak.FormatRate(perMinute, unit), leak.FormatRate(perOperation, unit)),
+			compare("beyond background", all.Low-b.most, ">", bound, unit, "growth per operation that is certain, without the most that the control rounds, which had no load, may have grown by in the same time (upper end of the 95 % interval); leaking needs it"),
+			either, holds, fmt.Sprintf("it grows without load, too: %s a minute, which makes %s per operation of it, and at most %s", leak.FormatRate(b.perMinute, unit), leak.FormatRate(b.perOperation, unit), leak.FormatRate(b.most, unit)),
 		})
 	}
 	if s.survived != nil {

@@ -64,7 +64,7 @@ func TestHung(t *testing.T) {
 
 // Operations that never return are no failed load where a check bounds them, and are where none does.
 func TestHungOperationsAsLoad(t *testing.T) {
-	v := execs([]int64{0, 97}, []int64{-1, 99})
+	v := measuredIdle(execs([]int64{0, 97}, []int64{-1, 99}))
 	hung := leak.Block[leak.Check]{Kind: "hung", Name: "hung", Value: &Hung{Probe: "containerd/goroutine", Match: "dispatch"}}
 	delta := leak.Block[leak.Check]{Kind: "delta", Name: "delta", Value: &Delta{Probe: "containerd/goroutine", Max: 10}}
 	for _, tt := range []struct {
@@ -84,6 +84,27 @@ func TestHungOperationsAsLoad(t *testing.T) {
 			t.Errorf("%v: %s", got.Result, got.Reason)
 		}
 	}
+}
+
+// What hung excuses as many operations in all: not as many of each action.
+func TestHungExcusesOnce(t *testing.T) {
+	load := func(action string) leak.Tally {
+		return leak.Tally{Action: action, Attempted: 400, Succeeded: 100, Failed: 300, TimedOut: 300}
+	}
+	shots := []leak.Snapshot{{}, {Operations: 800, Load: []leak.Tally{load("exec"), load("slow")}}}
+	if why := badLoad(nil, shots, excused{hung: 300}); !strings.Contains(why, "300 of 400 operations (slow) failed") {
+		t.Errorf("%q", why)
+	}
+	if why := badLoad(nil, shots, excused{hung: 600}); why != "" {
+		t.Errorf("%q", why)
+	}
+}
+
+// measuredIdle is a variant whose last snapshot was taken once more after idling.
+func measuredIdle(v leak.VariantRecord) leak.VariantRecord {
+	idle := *v.Final()
+	v.Idle = &idle
+	return v
 }
 
 func TestEnough(t *testing.T) {
@@ -114,7 +135,7 @@ func TestEnough(t *testing.T) {
 
 // A run that was stopped because more would tell nothing is whole; one that was cut short is not.
 func TestStoppedIsWhole(t *testing.T) {
-	v := execs([]int64{0, 97}, []int64{-1, 99})
+	v := measuredIdle(execs([]int64{0, 97}, []int64{-1, 99}))
 	s := &leak.Scenario{Spec: leak.Spec{Rounds: 9, Variants: []leak.Variant{{Name: "v", Expect: leak.ExpectLeaking, Fingerprint: []string{"hung"}}}, Checks: []leak.Block[leak.Check]{
 		{Kind: "hung", Name: "hung", Value: &Hung{Probe: "containerd/goroutine", Match: "dispatch"}},
 	}}}

@@ -128,8 +128,10 @@ func (j judge) incomplete(v *leak.VariantRecord, planned int) string {
 	switch {
 	case planned < 1:
 		return "no rounds were planned"
-	case have == planned && v.Failure == nil:
+	case have == planned && v.Failure == nil && v.Idle != nil:
 		return ""
+	case have == planned && v.Failure == nil:
+		return "it was not measured again after idling" + because(j.record.Failure, j.record.Interrupted)
 	case have == planned:
 		return "it failed after the last round" + why
 	case v.Failure == nil:

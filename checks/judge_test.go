@@ -158,6 +158,20 @@ func TestJudge(t *testing.T) {
 			reason: "0 of 7 planned rounds were measured: the run was interrupted",
 		},
 		{
+			name: "cut off while idling", leakyIs: leak.Met, leakyOut: leak.Leaking, fixedIs: leak.Unmeasured,
+			change: func(_ *leak.Scenario, r *leak.Record) { r.Variants[1].Idle, r.Interrupted = nil, true },
+			reason: "it was not measured again after idling: the run was interrupted",
+		},
+		{
+			name: "1 % may be lost with a worker", leakyIs: leak.Met, leakyOut: leak.Leaking, fixedIs: leak.Met, fixedUp: leak.Clean,
+			change: func(_ *leak.Scenario, r *leak.Record) { losing(&r.Variants[1], 1) },
+		},
+		{
+			name: "no more may be lost with a worker", leakyIs: leak.Met, leakyOut: leak.Leaking, fixedIs: leak.Undecided,
+			change: func(_ *leak.Scenario, r *leak.Record) { losing(&r.Variants[1], 2) },
+			reason: "2 of 140 operations (post) failed: worker 2 of 4 lost: evicted",
+		},
+		{
 			name: "no baseline", leakyIs: leak.Unmeasured, fixedIs: leak.Met, fixedUp: leak.Clean,
 			change: func(_ *leak.Scenario, r *leak.Record) { r.Variants[0].Snapshots = nil },
 		},
@@ -385,4 +399,13 @@ func FuzzJudge(f *testing.F) {
 			}
 		}
 	})
+}
+
+// losing has a worker lost with n operations of the second round.
+func losing(v *leak.VariantRecord, n int) {
+	load := &v.Snapshots[2].Load[0]
+	load.Succeeded -= n
+	load.Failed += n
+	load.Errors = []leak.ErrorCount{{Message: "worker 2 of 4 lost: evicted", Count: n, Lost: true}}
+	load.Workers = []leak.WorkerTally{{Operations: 10, Attempted: 10, Succeeded: 10}, {First: 10, Operations: 10, Attempted: 10 - n, Succeeded: 10 - n, Lost: "evicted"}}
 }

@@ -222,15 +222,22 @@ func (s series) trend() float64 {
 	return stats.MannKendall(y)
 }
 
-// background is what the series would have grown by per operation without any load, as the control rounds
-// tell, and per minute; it is false where there were none, or no operations.
-func (s series) background() (perOperation, perMinute float64, ok bool) {
+// background is what a series would have grown by without any load.
+type background struct {
+	// perOperation is the growth in the time that an operation took on average, most the upper end of its 95 % interval.
+	perOperation, most float64
+	perMinute          float64
+}
+
+// background is that of the series, as the control rounds tell; false where there were none, or no operations.
+func (s series) background() (background, bool) {
 	line, ok := stats.TheilSen(s.control.seconds, s.control.values)
 	_, operations := s.net()
 	if !ok || operations <= 0 {
-		return 0, 0, false
+		return background{}, false
 	}
-	return line.Slope * s.seconds[len(s.seconds)-1] / operations, 60 * line.Slope, true
+	each := s.seconds[len(s.seconds)-1] / operations
+	return background{line.Slope * each, line.High * each, 60 * line.Slope}, true
 }
 
 // floor is the growth per operation that could not be told from what comes and goes without load: the

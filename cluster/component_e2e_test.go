@@ -110,7 +110,7 @@ func TestKindPinnedCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer booted.Close(ctx)
+	defer mustClose(t, booted)
 	c := booted.(*kindCluster)
 	program, err := c.RunPod(ctx, calibration(t, "-plant=nothing"))
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 	"github.com/leakrig/leakrig/subjects"
 )
 
-// Pods on one node reach those on another.
+// Every node reaches the pods of every other, by the routes between their networks.
 func TestKindThreeNodes(t *testing.T) {
 	ctx := context.Background()
 	k := needsKind(t)
@@ -39,7 +39,7 @@ func TestKindThreeNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer booted.Close(ctx)
+	defer mustClose(t, booted)
 	c := booted.(*kindCluster)
 	if c.Info().Nodes != 3 {
 		t.Errorf("%d nodes", c.Info().Nodes)
@@ -71,6 +71,13 @@ func TestKindThreeNodes(t *testing.T) {
 	fmt.Println("MET kind")
 }
 
+func mustClose(t *testing.T, c leak.Cluster) {
+	t.Helper()
+	if err := c.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
 // needsKind skips a test, loudly, where no engine answers, and never in CI.
 func needsKind(t *testing.T) *Kind {
 	t.Helper()
@@ -90,14 +97,14 @@ func needsKind(t *testing.T) *Kind {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	t.Cleanup(func() {
-		if left := containersOf(t, "conformance"); left != "" {
+		if left := containersOf(t, ""); left != "" {
 			t.Errorf("containers are left: %s", left)
 		}
 	})
 	return &Kind{Options{Cache: cacheDir(t)}}
 }
 
-// containersOf lists the containers of a run's cluster, whether they live or not.
+// containersOf lists the containers of a run's cluster, or with "" of every cluster, whether they live or not.
 func containersOf(t *testing.T, run string) string {
 	t.Helper()
 	e, err := detectEngine(context.Background())

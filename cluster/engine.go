@@ -56,9 +56,20 @@ func (e engine) run(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// output runs one command of the engine and returns what it printed. It ends when ctx does, whether the
-// daemon answers or not.
+// engineTimeout bounds one command of the engine: a daemon that is stopped, and not gone, takes requests and never
+// answers.
+const engineTimeout = 2 * time.Minute
+
+// output runs one command of the engine and returns what it printed. It ends when ctx does, or after engineTimeout,
+// whether the daemon answers or not.
 func (e engine) output(ctx context.Context, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, engineTimeout, fmt.Errorf("the engine has not answered for %s", engineTimeout))
+	defer cancel()
+	return e.however(ctx, args...)
+}
+
+// however is output of a command that may take as long as ctx.
+func (e engine) however(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, string(e), args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -66,6 +77,9 @@ func (e engine) output(ctx context.Context, args ...string) ([]byte, error) {
 	if err := cmd.Run(); err != nil {
 		// What the runtime itself says of a failed exec is on standard output.
 		said, _, _ := strings.Cut(cmp.Or(strings.TrimSpace(stderr.String()), strings.TrimSpace(stdout.String())), "\n")
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
 		return nil, fmt.Errorf("%s %s: %w %s", e, args[0], err, said)
 	}
 	return stdout.Bytes(), nil

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 )
@@ -27,7 +28,7 @@ func (c *connection) forward(ctx context.Context, tasks *sync.WaitGroup, namespa
 		return "", fmt.Errorf("port-forward: %w", err)
 	}
 	url := c.client.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
-	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: roundTripper}, http.MethodPost, url)
+	dialer := &endingDialer{ctx, spdy.NewDialer(upgrader, &http.Client{Transport: roundTripper}, http.MethodPost, url)}
 	isReady := make(chan struct{})
 	forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{"0:" + strconv.Itoa(int(port))}, ctx.Done(), isReady, io.Discard, io.Discard)
 	if err != nil {
@@ -49,4 +50,35 @@ func (c *connection) forward(ctx context.Context, tasks *sync.WaitGroup, namespa
 		return "", fmt.Errorf("port-forward: %w", err)
 	}
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(ports[0].Local))), nil
+}
+
+// endingDialer gives up when ctx ends. client-go's own waits for the answer to its upgrade, however long an API server
+// that stands still leaves it waiting.
+type endingDialer struct {
+	ctx    context.Context
+	dialer httpstream.Dialer
+}
+
+func (d *endingDialer) Dial(protocols ...string) (httpstream.Connection, string, error) {
+	type dialled struct {
+		conn     httpstream.Connection
+		protocol string
+		err      error
+	}
+	answer := make(chan dialled, 1)
+	go func() {
+		conn, protocol, err := d.dialer.Dial(protocols...)
+		answer <- dialled{conn, protocol, err}
+	}()
+	select {
+	case got := <-answer:
+		return got.conn, got.protocol, got.err
+	case <-d.ctx.Done():
+		go func() {
+			if late := <-answer; late.err == nil {
+				late.conn.Close()
+			}
+		}()
+		return nil, "", context.Cause(d.ctx)
+	}
 }

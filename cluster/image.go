@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -103,9 +104,11 @@ func (c *kindCluster) putImage(ctx context.Context, ref string, image v1.Image) 
 	if err != nil {
 		return err
 	}
-	nodes, err := c.nodes()
+	loading, cancel := context.WithTimeoutCause(ctx, loadTimeout, fmt.Errorf("the engine did not load it in %s", loadTimeout))
+	defer cancel()
+	nodes, err := bounded(loading, c.nodes)
 	if err != nil {
-		return err
+		return fmt.Errorf("load %s: %w", ref, err)
 	}
 	archive := sync.OnceValues(func() ([]byte, error) {
 		var b bytes.Buffer
@@ -113,19 +116,33 @@ func (c *kindCluster) putImage(ctx context.Context, ref string, image v1.Image) 
 		return b.Bytes(), err
 	})
 	for _, node := range nodes {
-		done := make(chan error, 1)
-		// kind's library takes no context; the goroutine ends when the node's container does.
-		go func() { done <- loadInto(node, ref, archive) }()
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case err := <-done:
-			if err != nil {
-				return fmt.Errorf("load %s into %s: %w", ref, node, err)
-			}
+		_, err := bounded(loading, func() (struct{}, error) { return struct{}{}, loadInto(node, ref, archive) })
+		if err != nil {
+			return fmt.Errorf("load %s into %s: %w", ref, node, err)
 		}
 	}
 	return nil
+}
+
+// loadTimeout bounds how long an image takes into the nodes.
+const loadTimeout = 5 * time.Minute
+
+// bounded does something that takes no context, as kind's library does, and stops waiting for it when ctx ends. It
+// goes on then until the engine answers or the node's container is gone.
+func bounded[T any](ctx context.Context, do func() (T, error)) (got T, err error) {
+	done := make(chan struct{})
+	var result T
+	var failed error
+	go func() {
+		defer close(done)
+		result, failed = do()
+	}()
+	select {
+	case <-ctx.Done():
+		return got, context.Cause(ctx)
+	case <-done:
+		return result, failed
+	}
 }
 
 func loadInto(node nodes.Node, ref string, archive func() ([]byte, error)) error {

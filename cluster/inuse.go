@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"path/filepath"
+	"sync"
 
 	"github.com/leakrig/leakrig/cluster/upstream"
 )
@@ -15,10 +16,10 @@ func use(cache, name string) (release func(), err error) {
 		return nil, err
 	}
 	quiet := announce(name)
-	return func() {
+	return sync.OnceFunc(func() {
 		quiet()
 		unlock()
-	}, nil
+	}), nil
 }
 
 // unused returns a lock that keeps others from beginning to use the cluster; not ok where somebody does.

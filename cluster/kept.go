@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -80,7 +81,7 @@ func (e engine) removeUnused(ctx context.Context, cache string, names *regexp.Re
 	var removed []string
 	var errs []error
 	for _, name := range slices.Compact(found) {
-		if !names.MatchString(name) {
+		if !names.MatchString(name) || !e.known(ctx, cache, name) {
 			continue
 		}
 		unlock, free := unused(cache, name)
@@ -97,6 +98,27 @@ func (e engine) removeUnused(ctx context.Context, cache string, names *regexp.Re
 	}
 	return removed, errors.Join(errs...)
 }
+
+// known tells whether the cluster was made with this cache, or so long ago that nobody's run goes on in it: the engine
+// may serve rigs of other containers, whose locks cannot be seen from here.
+func (e engine) known(ctx context.Context, cache, name string) bool {
+	if _, err := os.Stat(inUseFile(cache, name)); err == nil {
+		return true
+	}
+	out, err := e.run(ctx, "inspect", "-f", "{{.Created}}", name+"-control-plane")
+	if err != nil {
+		return false
+	}
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999 -0700 MST"} { // docker's, podman's
+		if made, err := time.Parse(layout, out); err == nil {
+			return time.Since(made) > foreignAge
+		}
+	}
+	return false
+}
+
+// foreignAge is when a cluster of another cache may be taken for one that was left.
+const foreignAge = 24 * time.Hour
 
 // CleanImages removes the node images that leakrig has built, those of pinned commands included, and returns
 // their references. An image that a cluster still uses stays.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,8 @@ const (
 	logsTimeout   = 30 * time.Second
 	// stopTimeout bounds the requests that take away what one run has made in a cluster.
 	stopTimeout = 30 * time.Second
+	// networkTimeout bounds the wait for the pod networks of all nodes.
+	networkTimeout = 30 * time.Second
 )
 
 func kindKind(o Options) leak.Kind[leak.Provider] {
@@ -67,7 +70,7 @@ func (k *Kind) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, erro
 		}
 	}
 	start := time.Now()
-	c := &kindCluster{engine: e, name: "leakrig-" + o.Run, image: image, logs: o.Logs, progress: o.Progress, pins: o.Node, keep: k.Keep, workers: workerSource{k.WorkerImage, k.WorkerRig}, kubeconfigFile: filepath.Join(o.Scratch, "admin.kubeconfig")}
+	c := &kindCluster{cache: k.Cache, engine: e, name: "leakrig-" + o.Run, image: image, logs: o.Logs, progress: o.Progress, pins: o.Node, keep: k.Keep, workers: workerSource{k.WorkerImage, k.WorkerRig}, kubeconfigFile: filepath.Join(o.Scratch, "admin.kubeconfig")}
 	if k.Keep || k.Reuse && c.adopt(ctx, k, o.Spec.Nodes) {
 		c.name = keptName(image, o.Spec.Nodes)
 		c.kubeconfigFile = keptKubeconfig(k.Cache, c.name)
@@ -141,7 +144,7 @@ func (k *Kind) image(ctx context.Context, e engine, o leak.BootOptions) (nodeIma
 		return nodeImage{ref: ref}, nil
 	}
 	o.Progress.Log("pulling %s", ref)
-	if _, err := e.run(ctx, "pull", ref); err != nil {
+	if _, err := e.however(ctx, "pull", ref); err != nil {
 		return nodeImage{}, leak.WithMachineHint(fmt.Errorf("no node image: %w", err),
 			"`leakrig node-image build` makes one from upstream modules (Linux, root, some minutes)")
 	}
@@ -166,6 +169,8 @@ type kindCluster struct {
 	// workers is how the image of workers is come by; it is in the nodes once it was asked for.
 	workers     workerSource
 	workerImage string
+	// cache is the rig's folder for what outlives a run.
+	cache string
 	// inUse lets go of the lock that keeps `leakrig clean` from the cluster; release forgets the claim, where
 	// there is one.
 	inUse, release func()
@@ -199,7 +204,9 @@ func (c *kindCluster) boot(ctx context.Context, k *Kind, o leak.BootOptions) err
 		o.Progress.Log("removed what a run that was killed has left: cluster %s", strings.Join(left, ", "))
 	}
 	// What is left of a kept cluster that no longer answers; there is nothing of any other yet.
-	if err := c.engine.remove(ctx, c.name, 0); err != nil {
+	removing, removed := context.WithTimeoutCause(ctx, deleteTimeout, fmt.Errorf("the engine did not delete it in %s", deleteTimeout))
+	defer removed()
+	if err := c.engine.remove(removing, c.name, 0); err != nil {
 		return err
 	}
 	os.Remove(c.kubeconfigFile)
@@ -287,7 +294,7 @@ func (c *kindCluster) attach(ctx context.Context, o leak.BootOptions) error {
 
 // route gives every node a route to the pod network of every other.
 func (c *kindCluster) route(ctx context.Context) error {
-	list, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	list, err := c.networked(ctx)
 	if err != nil {
 		return fmt.Errorf("list the nodes: %w", err)
 	}
@@ -302,6 +309,23 @@ func (c *kindCluster) route(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// networked lists the nodes once each has its pod network and its address: kind waits for the control plane alone.
+func (c *kindCluster) networked(ctx context.Context) (*corev1.NodeList, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, networkTimeout, fmt.Errorf("not all of them have a pod network and an address after %s", networkTimeout))
+	defer cancel()
+	for {
+		list, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err == nil && !slices.ContainsFunc(list.Items, func(n corev1.Node) bool { return n.Spec.PodCIDR == "" || internalIP(n) == "" }) {
+			return list, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), err)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 func internalIP(n corev1.Node) string {
@@ -348,6 +372,15 @@ func (c *kindCluster) Close(ctx context.Context) error {
 	defer c.inUse()
 	if c.reused && c.connection == nil {
 		return nil // nothing of this run is in it
+	}
+	if c.keep && c.connection == nil {
+		// It is not whole, but another run may have taken it since.
+		c.inUse()
+		unlock, free := unused(c.cache, c.name)
+		if !free {
+			return nil
+		}
+		defer unlock()
 	}
 	if (c.keep || c.reused) && c.connection != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)

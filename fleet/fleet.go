@@ -258,6 +258,9 @@ func (s *survey) one(ctx context.Context, t Target) error {
 		series.end()
 		s.alive[t.ID], series = fresh, fresh
 	}
+	if problem != "" && !s.Label && len(series.Operations) > 0 {
+		return err // one reading that failed is not to take the operations of all others
+	}
 	if problem != "" || s.Label {
 		series.NoCounter = problem
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -323,6 +324,63 @@ func TestBounded(t *testing.T) {
 		if k := in.index(stack.ID(), stack); (k == Other) != (i >= maxInterned) {
 			t.Fatalf("stack %d is %d", i, k)
 		}
+	}
+}
+
+// Noise alone does not rise when points are merged: each stands for as many sweeps as any other.
+func TestMergedNoise(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	s := (&Record{}).add("a", "a", 0)
+	for i := range 1000 {
+		n := poisson(rng, 20)
+		s.add(float64(i), float64(i), int64(n), []count{{0, n}})
+	}
+	mean := func(counts Counts) (sum float64) {
+		for _, n := range counts {
+			sum += float64(n) / float64(len(counts))
+		}
+		return sum
+	}
+	n := len(s.Total)
+	for name, counts := range map[string]Counts{"total": s.Total, "group": s.Groups[0].Counts} {
+		if early, late := mean(counts[:n/3]), mean(counts[2*n/3:]); len(counts) != n || math.Abs(late-early) > 1.5 {
+			t.Errorf("%s: from %.1f to %.1f in %d points", name, early, late, len(counts))
+		}
+	}
+	if last := s.Operations[n-1]; n < maxPoints/2 || last < 980 || s.restarted(999) || !s.restarted(998) {
+		t.Errorf("%d points, the last at %g operations", n, last)
+	}
+	// A stack that comes in the middle of a point had none before it.
+	for len(s.Seconds) != n+1 {
+		s.add(1000, 1000, 20, []count{{0, 20}})
+	}
+	s.add(1001, 1001, 25, []count{{0, 20}, {7, 5}})
+	if g := s.Groups[1]; len(g.Counts) != n+1 || g.Counts[n] != 0 || s.Total[n] != 20 {
+		t.Errorf("%v of %d points, total %d", g.Counts[max(0, len(g.Counts)-2):], n+1, s.Total[n])
+	}
+}
+
+// A counter that could not be read once does not take the operations of all other readings.
+func TestCounterFailsOnce(t *testing.T) {
+	n := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if n++; n == 3 {
+			http.Error(w, "busy", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintf(w, "# TYPE ops counter\nops %d\n", 10*n)
+	}))
+	defer server.Close()
+	target := Target{ID: "a", Name: "a", Metrics: server.URL, Subject: leak.Target{Transport: func() http.RoundTripper { return &http.Transport{} }}}
+	r, err := Run(t.Context(), Config{
+		Lister: &listed{of: func(int) ([]Target, error) { return []Target{target}, nil }}, Poller: polled(func(context.Context, string) (int64, error) { return 5, nil }),
+		Counter: "ops", Every: 20 * time.Millisecond, For: 200 * time.Millisecond, Timeout: 5 * time.Second, Concurrency: 1, Save: func(*Record) error { return nil }, Progress: silent{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := r.Targets[0]; len(r.Targets) != 1 || s.Failures != 1 || !strings.Contains(s.LastError, "503") || len(s.Operations) != len(s.Seconds) || len(s.Seconds) < 5 || s.NoCounter != "" {
+		t.Errorf("%d targets, %+v", len(r.Targets), s)
 	}
 }
 

@@ -155,7 +155,7 @@ func TestFleetAlarms(t *testing.T) {
 	const targets = 100
 	fleets := trials(100)
 	for kind, make := range healthy {
-		for _, sweeps := range []int{16, 31, 90} {
+		for _, sweeps := range []int{16, 31, 90, 500} {
 			n := fleets
 			if sweeps > 60 {
 				n = max(1, fleets/10)

@@ -90,8 +90,11 @@ type Series struct {
 	Groups     []*Group  `json:"groups"`
 
 	byStack map[int]*Group
-	// lost is set once a point came without operations.
-	lost bool
+	// stride is how many sweeps a point stands for, 0 for one; the last stands for held of them so far.
+	stride, held int
+	// latest is what the counter said last, and lost is set once it said nothing.
+	latest float64
+	lost   bool
 }
 
 // Group counts the goroutines on one stack.
@@ -129,7 +132,8 @@ func (c *Counts) UnmarshalJSON(b []byte) error {
 }
 
 // maxPoints is how many points one target has at most. Then pairs of them go together, the least count of
-// each: what comes and goes falls out, and what leaks stays.
+// each, and from then on every point stands for as many sweeps: what comes and goes falls out, and what leaks stays.
+// Were new points those of single sweeps, noise alone would rise from the least of many to the count of one.
 const maxPoints = 120
 
 func (r *Record) add(id, name string, sweep int) *Series {
@@ -156,14 +160,13 @@ func (r *Record) fail(err error) {
 
 // restarted tells whether a counter of operations went back, which only a new process does.
 func (s *Series) restarted(operations float64) bool {
-	n := len(s.Operations)
-	return n > 0 && operations < s.Operations[n-1]
+	return len(s.Operations) > 0 && operations < s.latest
 }
 
 // largest is n, or a larger number that was seen before: the goroutine that carried it is gone.
 func (s *Series) largest(n float64) float64 {
-	if last := len(s.Operations) - 1; last >= 0 {
-		return max(n, s.Operations[last])
+	if len(s.Operations) > 0 {
+		return max(n, s.latest)
 	}
 	return n
 }
@@ -173,14 +176,22 @@ func (s *Series) add(seconds, operations float64, total int64, counts []count) {
 	if s.byStack == nil {
 		return // one that there was no room for
 	}
-	if len(s.Seconds) == maxPoints {
-		s.thin()
-	}
-	n := len(s.Seconds)
-	s.Seconds = append(s.Seconds, seconds)
+	s.latest = operations
 	if s.lost = s.lost || math.IsNaN(operations); s.lost {
 		s.Operations = nil
-	} else {
+	}
+	if s.held < s.stride {
+		s.merge(seconds, operations, total, counts)
+		return
+	}
+	if len(s.Seconds) == maxPoints {
+		s.thin()
+		s.stride = 2 * max(s.stride, 1)
+	}
+	n := len(s.Seconds)
+	s.held = 1
+	s.Seconds = append(s.Seconds, seconds)
+	if !s.lost {
 		s.Operations = append(s.Operations, operations)
 	}
 	s.Total = append(s.Total, clip(total))
@@ -195,6 +206,25 @@ func (s *Series) add(seconds, operations float64, total int64, counts []count) {
 		if len(g.Counts) == n {
 			g.Counts = append(g.Counts, 0)
 		}
+	}
+}
+
+// merge takes one more reading into the last point.
+func (s *Series) merge(seconds, operations float64, total int64, counts []count) {
+	n := len(s.Seconds) - 1
+	before, all := float64(s.held), float64(s.held+1)
+	s.held++
+	s.Seconds[n] = (s.Seconds[n]*before + seconds) / all
+	if !s.lost {
+		s.Operations[n] = (s.Operations[n]*before + operations) / all
+	}
+	s.Total[n] = min(s.Total[n], clip(total))
+	sums := map[*Group]int64{}
+	for _, c := range counts {
+		sums[s.group(c.stack, n+1)] += int64(c.n)
+	}
+	for _, g := range s.Groups {
+		g.Counts[n] = min(g.Counts[n], clip(sums[g]))
 	}
 }
 

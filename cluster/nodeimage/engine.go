@@ -27,11 +27,22 @@ func Present(ctx context.Context, o Options) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	return o.has(ctx, ref)
+}
+
+// has tells whether the engine has an image.
+func (o Options) has(ctx context.Context, ref string) (bool, error) {
+	// Unlike inspect, images answers an absent image without an error.
+	out, err := o.ask(ctx, "images", "--quiet", ref)
+	return out != "", err
+}
+
+// ask is run of a command that takes no time, without blanks around what it says.
+func (o Options) ask(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askTime, fmt.Errorf("%s did not answer in %s", o.Engine, askTime))
 	defer cancel()
-	// Unlike inspect, images answers an absent image without an error.
-	out, err := run(ctx, nil, o.Engine, "images", "--quiet", ref)
-	return strings.TrimSpace(out) != "", err
+	out, err := run(ctx, nil, o.Engine, args...)
+	return strings.TrimSpace(out), err
 }
 
 // load streams the image into the engine.

@@ -207,11 +207,11 @@ func TestSweepOverlays(t *testing.T) {
 	}
 	o.Cache = t.TempDir()
 	const id = "e2e"
-	if _, err := run(t.Context(), nil, o.Engine, "create", "--name="+laying+id, "--network=none", "--label="+overlayLabel, ref); err != nil {
+	if _, err := run(t.Context(), nil, o.Engine, "create", "--name="+o.laying()+id, "--network=none", "--label="+overlayLabel, ref); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := o.removeContainer(t.Context(), laying+id); err != nil {
+		if err := o.removeContainer(t.Context(), o.laying()+id); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -223,7 +223,7 @@ func TestSweepOverlays(t *testing.T) {
 		t.Errorf("in use: %v %v", removed, err)
 	}
 	unlock()
-	if removed, err := SweepOverlays(t.Context(), o); err != nil || !slices.Equal(removed, []string{laying + id}) {
+	if removed, err := SweepOverlays(t.Context(), o); err != nil || !slices.Equal(removed, []string{o.laying() + id}) {
 		t.Errorf("left: %v %v", removed, err)
 	}
 }

@@ -78,11 +78,11 @@ func Overlay(ctx context.Context, o Options, base string, pins []leak.NodePin) (
 	if err != nil {
 		return "", err
 	}
-	id, err := run(ctx, nil, o.Engine, "image", "inspect", "--format", "{{.Id}}", base)
+	id, err := o.ask(ctx, "image", "inspect", "--format", "{{.Id}}", base)
 	if err != nil {
 		return "", err
 	}
-	parts := []string{strings.TrimSpace(id)}
+	parts := []string{id}
 	for _, c := range commands {
 		f, err := c.module.Fingerprint()
 		if err != nil {
@@ -100,8 +100,7 @@ func Overlay(ctx context.Context, o Options, base string, pins []leak.NodePin) (
 		return "", err
 	}
 	defer unlock()
-	out, err := run(ctx, nil, o.Engine, "images", "--quiet", ref)
-	if err != nil || strings.TrimSpace(out) != "" {
+	if present, err := o.has(ctx, ref); present || err != nil {
 		return ref, err
 	}
 	start := time.Now()
@@ -118,28 +117,29 @@ func Overlay(ctx context.Context, o Options, base string, pins []leak.NodePin) (
 		}
 		entries = append(entries, e)
 	}
-	if err := o.lay(ctx, base, ref, laying+id, entries); err != nil {
+	if err := o.lay(ctx, base, ref, o.laying()+id, entries); err != nil {
 		return "", fmt.Errorf("lay %s over %s: %w", describe(pins), base, err)
 	}
 	o.Progress.Log("node image: %s is %s with %s, made in %s", ref, base, describe(pins), time.Since(start).Round(time.Second))
 	return ref, nil
 }
 
-// laying begins the names of the containers that images are made in.
-const laying = "leakrig-overlay-"
+// laying begins the names of the containers that images are made in: those of one cache, which has their locks, since
+// the engine may serve others.
+func (o Options) laying() string { return "leakrig-overlay-" + hash(o.Cache)[:6] + "-" }
 
 // layingFile is locked by the process that makes the image.
 func layingFile(cache, id string) string { return filepath.Join(cache, ".overlay-"+id+".lock") }
 
 // SweepOverlays removes the containers in which images were to be made by processes that were killed.
 func SweepOverlays(ctx context.Context, o Options) (removed []string, err error) {
-	out, err := run(ctx, nil, o.Engine, "ps", "-a", "--filter", "label="+overlayLabel, "--filter", "name="+laying, "--format", "{{.Names}}")
+	out, err := o.ask(ctx, "ps", "-a", "--filter", "label="+overlayLabel, "--filter", "name="+o.laying(), "--format", "{{.Names}}")
 	if err != nil {
 		return nil, err
 	}
 	var errs []error
 	for name := range strings.FieldsSeq(out) {
-		unlock, free := upstream.TryLock(layingFile(o.Cache, strings.TrimPrefix(name, laying)))
+		unlock, free := upstream.TryLock(layingFile(o.Cache, strings.TrimPrefix(name, o.laying())))
 		if !free {
 			continue
 		}
@@ -155,11 +155,10 @@ func SweepOverlays(ctx context.Context, o Options) (removed []string, err error)
 
 // removeContainer removes a container, whether it is there or not.
 func (o Options) removeContainer(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime)
-	defer cancel()
-	out, err := run(ctx, nil, o.Engine, "ps", "-a", "-q", "--filter", "name=^"+name+"$")
-	if err == nil && strings.TrimSpace(out) != "" {
-		_, err = run(ctx, nil, o.Engine, "rm", "--force", "--volumes", name)
+	ctx = context.WithoutCancel(ctx)
+	out, err := o.ask(ctx, "ps", "-a", "-q", "--filter", "name=^"+name+"$")
+	if err == nil && out != "" {
+		_, err = o.ask(ctx, "rm", "--force", "--volumes", name)
 	}
 	return err
 }

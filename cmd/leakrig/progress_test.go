@@ -180,7 +180,7 @@ func TestProgressInALog(t *testing.T) {
 	p.Watch(measured)
 	p.Watch(measured)
 	p.Done()
-	if got, want := s.String(), "built?[31m\nleaky: round 4/8, settling  123 op/s\n"; got != want || len(s.odd) > 0 {
+	if got, want := s.String(), "built\\u001b[31m\nleaky: round 4/8, settling  123 op/s\n"; got != want || len(s.odd) > 0 {
 		t.Errorf("got %q %q, want %q", got, s.odd, want)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,7 +80,7 @@ func TestKindFleet(t *testing.T) {
 	}
 	cluster := kubernetesAt(t, kept[1])
 	n := envInt(t, "LEAKRIG_FLEET_PODS", 12) // a node takes some hundred
-	pods := cluster.deploy(t, "shop", "orders", subjectImage(t), int32(n))
+	pods := cluster.deploy(t, "shop", "orders", imageOf(t, "subject"), int32(n))
 	leaky, deleted := pods[3], pods[7]
 	stop := make(chan struct{})
 	go func() {
@@ -120,13 +121,13 @@ func TestKindFleet(t *testing.T) {
 	}
 }
 
-// subjectImage is the image of a subject that the one cluster there is has in its node.
-func subjectImage(t *testing.T) string {
+// imageOf is the image of a subject or of workers that the one cluster there is has in its nodes.
+func imageOf(t *testing.T, what string) string {
 	t.Helper()
-	out := output(t, exec.Command("docker", "exec", containers(t), "crictl", "images", "-o", "json"))
-	ref := regexp.MustCompile(`"(leakrig\.local/subject/[^"@]+)"`).FindStringSubmatch(out)
+	out := output(t, exec.Command("docker", "exec", strings.Fields(containers(t))[0], "crictl", "images", "-o", "json"))
+	ref := regexp.MustCompile(`"(leakrig\.local/` + what + `[/:][^"@]+)"`).FindStringSubmatch(out)
 	if ref == nil {
-		t.Fatalf("the node has no image of a subject: %s", out)
+		t.Fatalf("the node has no image of a %s: %s", what, out)
 	}
 	return ref[1]
 }

@@ -68,6 +68,24 @@ spec:
   checks: [delta: {probe: goroutine, max: 10}]
 `
 
+// The same workers in a cluster that is there already, from an image that its nodes have.
+const workersOnExisting = `apiVersion: leakrig.dev/v1
+kind: Scenario
+metadata: {name: workers-existing}
+spec:
+  cluster: {providers: [existing]}
+  subject: {build: calibration}
+  variants:
+    - {name: current, expect: clean}
+  warmup: {rounds: 0}
+  rounds: 1
+  round:
+    - watch: {times: 20, concurrency: 4, workers: 2}
+  settle: {quiet: 300ms, timeout: 20s}
+  probes: [goroutine]
+  checks: [delta: {probe: goroutine, max: 10}]
+`
+
 // Four workers give the same verdict and the same growth per operation as one, with every operation counted
 // once; one that is killed and a node that is drained in the middle are told of and judged, and the record is
 // whole. Nothing of the workers is left in the cluster.
@@ -119,55 +137,24 @@ func TestKindWorkers(t *testing.T) {
 	met("kind")
 
 	cluster := kubernetesAt(t, kubeconfig)
-	at, runs := time.Now(), t.TempDir()
-	r := start(t, args(scenario, runs, "--reuse", "--set", "workers=4", "--set", "rate=100")...)
-	r.until(t, `leaky: round 1/5`)
-	cluster.underLoad(t, 2)
-	killed := cluster.kill(t)
-	r.until(t, `leaky: round 2/5`)
-	r.until(t, `leaky: round 3/5`)
-	cluster.underLoad(t, 4)
-	drained, evicted := cluster.drain(t)
-	got := r.wait(t)
-	cluster.uncordon(t, drained)
-	if got.code != leak.ExitInconclusive || !regexp.MustCompile(`worker \d of 4 lost`).MatchString(got.stdout) {
-		t.Errorf("lost workers were not judged: %s", got)
+	for name, disturb := range map[string]func() (lost []string, restore func()){
+		"its pod was deleted": func() ([]string, func()) { return []string{cluster.kill(t)}, func() {} },
+		"Evict": func() ([]string, func()) {
+			node, evicted := cluster.drain(t)
+			return evicted, func() { cluster.uncordon(t, node) }
+		},
+	} {
+		runs := t.TempDir()
+		r := start(t, args(scenario, runs, "--reuse", "--set", "workers=4", "--set", "rate=100")...)
+		r.until(t, `leaky: round 1/5`)
+		cluster.underLoad(t, 2)
+		lost, restore := disturb()
+		got := r.wait(t)
+		restore()
+		checkLost(t, got, runDir(t, runs), name, lost)
 	}
-	record := readRecord(t, runDir(t, runs))
-	variant := record.Variants[0]
-	if len(variant.Snapshots) != 6 || variant.Failure != nil || variant.Idle == nil {
-		t.Fatalf("the record is not whole: %s", got)
-	}
-	for _, s := range variant.Snapshots[1:] {
-		wholeTally(t, s.Load[0], 4, 400)
-		var lost []string
-		for _, w := range s.Load[0].Workers {
-			if w.Lost != "" {
-				lost = append(lost, w.Pod)
-				t.Logf("round %d: %+v", s.Round, w)
-			}
-		}
-		slices.Sort(lost)
-		want := map[int][]string{2: {killed}, 4: evicted}[s.Round]
-		if !slices.Equal(lost, want) || len(lost) > 0 && s.Load[0].Failed == 0 {
-			t.Errorf("round %d: lost %v, want %v: %+v", s.Round, lost, want, s.Load[0])
-		}
-	}
-	// What the subject itself has seen, which leaks a goroutine an operation, is what the workers have told.
-	succeeded := 0
-	for i, s := range variant.Snapshots[1:] {
-		succeeded += s.Load[0].Succeeded
-		count := func(s leak.Snapshot) int { return int(s.Sample("goroutine").Values["count"]) }
-		if grown := count(s) - count(variant.Snapshots[0]); grown != succeeded && grown != succeeded+1 { // one may have been cut under way
-			t.Errorf("round %d: %d goroutines more, and %d operations", i+1, grown, succeeded)
-		}
-	}
-	if s := variant.Snapshots[4].Load[0]; !strings.Contains(s.Errors[0].Message, "Evict") {
-		t.Errorf("the drain is not told: %+v", s.Errors)
-	}
-	t.Logf("killed and drained, in %s\n%s\n%s", time.Since(at).Round(time.Second), got.stderr, got.stdout)
 
-	at, runs = time.Now(), t.TempDir()
+	at, runs := time.Now(), t.TempDir()
 	if r := run(t, args(file("workers-api", workersThroughAPI), runs, "--reuse")...); r.code != leak.ExitMet {
 		t.Error(r)
 	} else {
@@ -178,8 +165,52 @@ func TestKindWorkers(t *testing.T) {
 		}
 		t.Logf("through the API server, in %s\n%s", time.Since(at).Round(time.Second), r.stderr)
 	}
+	runs = t.TempDir()
+	if r := run(t, "run", file("workers-existing", workersOnExisting), "--cluster", "existing", "--kubeconfig", kubeconfig, "--worker-image", imageOf(t, "worker"), "--runs-dir", runs); r.code != leak.ExitMet {
+		t.Error(r)
+	} else {
+		wholeTally(t, readRecord(t, runDir(t, runs)).Variants[0].Final().Load[0], 2, 20)
+	}
 	cluster.gone(t)
 	t.Logf("all in %s", time.Since(began).Round(time.Second))
+}
+
+// checkLost checks a run in whose second round workers were lost, which is told with a word: more than 1 % of its
+// operations failed with them, so it is no verdict, and the record of all rounds is whole.
+func checkLost(t *testing.T, got result, dir leak.RunDir, word string, lost []string) {
+	t.Helper()
+	if got.code != leak.ExitInconclusive || !regexp.MustCompile(`worker \d of 4 lost`).MatchString(got.stdout) {
+		t.Errorf("lost workers were not judged: %s", got)
+	}
+	variant := readRecord(t, dir).Variants[0]
+	if len(variant.Snapshots) != 6 || variant.Failure != nil || variant.Idle == nil {
+		t.Fatalf("the record is not whole: %s", got)
+	}
+	// What the subject itself has seen, which leaks a goroutine an operation, is what the workers have told.
+	succeeded := 0
+	for _, s := range variant.Snapshots[1:] {
+		load := s.Load[0]
+		wholeTally(t, load, 4, 400)
+		var told []string
+		for _, w := range load.Workers {
+			if w.Lost != "" {
+				told = append(told, w.Pod)
+				t.Logf("round %d: %+v", s.Round, w)
+			}
+		}
+		slices.Sort(told)
+		if want := map[int][]string{2: lost}[s.Round]; !slices.Equal(told, want) || len(told) > 0 && load.Failed == 0 {
+			t.Errorf("round %d: lost %v, want %v: %+v", s.Round, told, want, load)
+		}
+		succeeded += load.Succeeded
+		count := func(s leak.Snapshot) int { return int(s.Sample("goroutine").Values["count"]) }
+		if grown := count(s) - count(variant.Snapshots[0]); grown != succeeded && grown != succeeded+1 { // one may have been cut under way
+			t.Errorf("round %d: %d goroutines more, and %d operations", s.Round, grown, succeeded)
+		}
+	}
+	if errors := variant.Snapshots[2].Load[0].Errors; !strings.Contains(errors[0].Message, word) {
+		t.Errorf("%s is not told: %+v", word, errors)
+	}
 }
 
 // wholeTally checks that every operation was some worker's, and counted once.

@@ -67,10 +67,10 @@ func built(t *testing.T, dir, pkg string) string {
 }
 
 // serving starts a service on loopback, as a process of its own that nobody restarts, and returns where it is.
-func serving(t *testing.T, program string) string {
+func serving(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	address := freeAddress(t)
-	service := exec.Command(program)
+	service := exec.Command(program, args...)
 	service.Env = append(os.Environ(), "LEAKRIG_LISTEN="+address)
 	if err := service.Start(); err != nil {
 		t.Fatal(err)

@@ -67,6 +67,7 @@ func TestSoak(t *testing.T) {
 	command := []string{"run", scenario, "--runs-dir", runs, "--resume"}
 
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
+	rounds := 0
 	for i := range 10 {
 		r := start(t, command...)
 		r.until(t, `: (baseline|resumed after)`)
@@ -75,7 +76,7 @@ func TestSoak(t *testing.T) {
 			t.Fatal(err)
 		}
 		said := r.wait(t).stderr
-		checkKilled(t, i, said, runDir(t, runs))
+		rounds = checkKilled(t, i, rounds, said, runDir(t, runs))
 	}
 
 	pprof := freeAddress(t)
@@ -132,20 +133,24 @@ func TestSoak(t *testing.T) {
 
 var loggedRound = regexp.MustCompile(`: round (\d+)/\d+  `)
 
-// checkKilled checks what a rig that was killed has left: all rounds that it had told of, at most one more, and
-// all their operations.
-func checkKilled(t *testing.T, i int, said string, dir leak.RunDir) {
+// checkKilled checks what a rig that was killed has left: all rounds that there were before, all that it had told of, at
+// most one more, and all their operations. It returns how many rounds there are now.
+func checkKilled(t *testing.T, i, before int, said string, dir leak.RunDir) (rounds int) {
 	t.Helper()
 	v := soaked(t, dir)
-	rounds := v.Soak.Rounds
+	rounds = v.Soak.Rounds
+	resumed := regexp.MustCompile(`resumed after round (\d+) of`).FindStringSubmatch(said)
+	if i > 0 && (resumed == nil || resumed[1] != strconv.Itoa(before)) || rounds < before {
+		t.Errorf("kill %d: resumed after %q, there were %d rounds, and now %d", i, resumed, before, rounds)
+	}
 	if told := loggedRound.FindAllStringSubmatch(said, -1); len(told) > 0 {
 		first, _ := strconv.Atoi(told[0][1])
 		last, _ := strconv.Atoi(told[len(told)-1][1])
 		if rounds < last || rounds > last+1 || len(told) != last-first+1 {
 			t.Errorf("kill %d: %d rounds in the record, told of %d to %d", i, rounds, first, last)
 		}
-		if resumed := regexp.MustCompile(`resumed after round (\d+) of`).FindStringSubmatch(said); i > 0 && (resumed == nil || resumed[1] != strconv.Itoa(first-1)) {
-			t.Errorf("kill %d: resumed after %q, went on with round %d", i, resumed, first)
+		if first != before+1 {
+			t.Errorf("kill %d: went on with round %d, there were %d", i, first, before)
 		}
 	}
 	next, attempted := 0, 0
@@ -172,6 +177,26 @@ func checkKilled(t *testing.T, i int, said string, dir leak.RunDir) {
 	}
 	if size := sizeOf(t, dir); size > maxSoakDir {
 		t.Errorf("kill %d: the run directory takes %d bytes", i, size)
+	}
+	return rounds
+}
+
+// A soak of a service that leaks ends as soon as that is beyond doubt, and not after its ten minutes.
+func TestSoakEndsEarly(t *testing.T) {
+	runs := t.TempDir()
+	scenario := filepath.Join(t.TempDir(), "soak.yaml")
+	text := strings.Replace(soakScenario, "name: healthy", "name: leaking", 1)
+	if err := os.WriteFile(scenario, fmt.Appendf(nil, text, serving(t, built(t, "subjects/calibration", "."), "-plant=goroutine"), 10*time.Minute), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, "run", scenario, "--runs-dir", runs)
+	if got.code != leak.ExitNotMet {
+		t.Fatal(got)
+	}
+	met("soak")
+	v := readRecord(t, runDir(t, runs)).Variant("leaking")
+	if v.Stopped == "" || v.Idle == nil || v.Soak.Rounds < 10 || v.Soak.Rounds > 160 {
+		t.Errorf("stopped %q after %d rounds: %s", v.Stopped, v.Soak.Rounds, got.stdout)
 	}
 }
 
