@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
 )
 
 // forwardTimeout bounds the opening of a port-forward.
@@ -28,9 +28,9 @@ func (c *connection) forward(ctx context.Context, tasks *sync.WaitGroup, namespa
 		return "", fmt.Errorf("port-forward: %w", err)
 	}
 	url := c.client.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
-	dialer := &endingDialer{ctx, spdy.NewDialer(upgrader, &http.Client{Transport: roundTripper}, http.MethodPost, url)}
+	dialer := &endingDialer{ctx, spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: roundTripper}, http.MethodPost, url)}
 	isReady := make(chan struct{})
-	forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{"0:" + strconv.Itoa(int(port))}, ctx.Done(), isReady, io.Discard, io.Discard)
+	forwarder, err := portforward.NewOnAddressesForStreamingWithContext(ctx, dialer, []string{"127.0.0.1"}, []string{"0:" + strconv.Itoa(int(port))}, isReady, io.Discard, io.Discard)
 	if err != nil {
 		return "", fmt.Errorf("port-forward: %w", err)
 	}

@@ -22,7 +22,7 @@ var commandKind = leak.Kind[leak.Action]{
 	Doc: "Any program as the load: kubectl, k6, a script; it has succeeded when it ends with the expected exit code. " +
 		"times, concurrency, rate and timeout are those of its invocations, each of which counts for as many operations as you say. " +
 		"In its environment: KUBECONFIG of the cluster, NAMESPACE, POD (the first pod that the selector matches), URL of the subject (of several replicas each in turn), and OP, the number of its first operation; {{.Op}} in argv is the same. " +
-		"It runs in a process group of its own: at the deadline all of it is killed, and what it leaves running is killed a second after it ended.",
+		"It runs in a process group of its own: at the deadline all of that group is killed, and what it leaves running in it is killed a second after it ended. What a program starts in a session of its own (setsid) is its own to end.",
 	New: func() leak.Action {
 		p := defaultPace()
 		p.Timeout = leak.Duration(5 * time.Minute)

@@ -443,8 +443,12 @@ func (m *measurement) line(s *leak.Snapshot) string {
 		text = fmt.Sprintf("%s: round %d/%d", m.name, s.Round, m.Scenario.Spec.MostRounds())
 		for _, t := range s.Load {
 			text += fmt.Sprintf("  %s %d/%d ok in %.2fs", t.Action, t.Succeeded, t.Attempted, t.Seconds)
-			if len(t.Workers) > 0 {
-				text += fmt.Sprintf(" from %d workers", len(t.Workers))
+			switch n := len(t.Workers); n {
+			case 0:
+			case 1:
+				text += " from 1 worker"
+			default:
+				text += fmt.Sprintf(" from %d workers", n)
 			}
 			if len(t.Errors) > 0 {
 				text += " (" + t.Errors[0].Message + ")"

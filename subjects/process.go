@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
@@ -177,7 +178,11 @@ func (r *running) Err() error {
 	if r.stopped.Load() {
 		return nil
 	}
-	return leak.WithHint(fmt.Errorf("subject %s died: %s%s", r.process.Variant, r.cmd.ProcessState, leak.LastWords(r.process.Log)), "see %s", r.process.Log)
+	hint := "see " + r.process.Log
+	if status, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
+		hint = "nothing of leakrig killed it: the kernel does for want of memory, which `dmesg` tells; " + hint
+	}
+	return leak.WithHint(fmt.Errorf("subject %s died: %s%s", r.process.Variant, r.cmd.ProcessState, leak.LastWords(r.process.Log)), "%s", hint)
 }
 
 // waitReady polls until the subject answers 200, dies, or takes too long.

@@ -175,16 +175,17 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 // repeat runs a scenario several times and tells how often it went as expected.
 func (f *runFlags) repeat(w io.Writer, once func() (int, error)) (int, error) {
 	var codes []int
-	met := 0
+	met, whole := 0, 0
 	for range f.times {
 		code, err := once()
 		if err != nil {
 			return 0, err
 		}
 		codes = append(codes, code)
-		if code == leak.ExitInterrupted {
+		if code == leak.ExitInterrupted { // which tells nothing of the share
 			break
 		}
+		whole++
 		if code == leak.ExitMet {
 			met++
 		}
@@ -193,8 +194,8 @@ func (f *runFlags) repeat(w io.Writer, once func() (int, error)) (int, error) {
 	if f.exitCode == exitBisect {
 		how = "clean"
 	}
-	low, high := checks.Share(met, len(codes))
-	_, err := fmt.Fprintf(w, "\n%d of %d runs %s (95 %% interval of the share: %.0f to %.0f %%)\n", met, len(codes), how, 100*low, 100*high)
+	low, high := checks.Share(met, whole)
+	_, err := fmt.Fprintf(w, "\n%d of %d runs %s (95 %% interval of the share: %.0f to %.0f %%)\n", met, whole, how, 100*low, 100*high)
 	if f.exitCode == exitBisect {
 		return worstOfBisect(codes), err
 	}

@@ -29,8 +29,8 @@ spec:
       - {component: kube-scheduler, probes: [goroutine, heap, process]}
       - {component: kube-controller-manager, probes: [goroutine, heap, process]}
   variants: [{name: only, expect: clean}]
-  warmup: {rounds: 3}
-  rounds: 8
+  warmup: {rounds: 1}
+  rounds: 5
   round:
     - churn:
         name: deployments
@@ -57,7 +57,7 @@ spec:
         concurrency: 10
     - watch: {end: abandon, times: 40, concurrency: 10}
   operation: watch
-  settle: {quiet: 1s, timeout: 30s}
+  settle: {quiet: 300ms, timeout: 30s}
   checks:
     - growth: {name: apiserver-goroutines, probe: kube-apiserver/goroutine, maxPerOp: 0.25}
     - growth: {name: scheduler-goroutines, probe: kube-scheduler/goroutine, maxPerOp: 0.25}
