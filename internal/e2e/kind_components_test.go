@@ -30,7 +30,7 @@ spec:
       - {component: kube-controller-manager, probes: [goroutine, heap, process]}
   variants: [{name: only, expect: clean}]
   warmup: {rounds: 1}
-  rounds: 5
+  rounds: 6
   round:
     - churn:
         name: deployments
