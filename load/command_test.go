@@ -191,6 +191,7 @@ func running(pid int) bool {
 }
 
 func TestCommandCannotRun(t *testing.T) {
+	t.Parallel() // it waits for pods that do not come
 	for name, c := range map[string]*Command{
 		"no such program": command(func(c *Command) { c.Argv = []string{"no-such-program"} }),
 		"a folder":        command(func(c *Command) { c.Argv = []string{t.TempDir()} }),
