@@ -54,7 +54,9 @@ const (
 	MinSlowdown = 0.5     // tail against all points
 	MinLast     = 2. / 3. // last rounds against all points
 	minKept     = 0.8     // after idling
-	ruleOfThree = 3       // what comes once in a while on average does not come for three whiles in 5 % of cases
+	// What comes once in a while on average does not come for three whiles in 5 % of cases: J. A. Hanley,
+	// A. Lippman-Hand, If nothing goes wrong, is everything all right?, JAMA 249 (1983) 1743–1745.
+	ruleOfThree = 3
 )
 
 // judgeGrowth decides on a bound per operation, three-way. The question is whether the series grows

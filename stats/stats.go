@@ -173,6 +173,8 @@ func convolve(a, b []float64) []float64 {
 }
 
 // MaxDrawdown is the largest fall from any value to a later one, 0 where none falls.
+//
+// M. Magdon-Ismail, A. Atiya, Maximum drawdown, Risk 17 (2004) 99–102.
 func MaxDrawdown(y []float64) float64 {
 	worst, peak := 0.0, math.Inf(-1)
 	for _, v := range y {
