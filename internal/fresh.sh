@@ -23,7 +23,7 @@ for what in "$@"; do
 	nightly) make nightly || status=$? ;;
 	test) make test || status=$? ;;
 	tutorial) # each line of it that begins with a $, and what the page shows of its output
-		go test -count=1 -run 'TestSessionsOfTheDocs/tutorial.md' ./cmd/leakrig &&
+		go test -count=1 -tags slow -run 'TestSessionsOfTheDocs/tutorial.md' ./cmd/leakrig &&
 			go test -count=1 -tags e2e -run 'TestSessionsOfTheDocs/tutorial.md' ./internal/e2e || status=$? ;;
 	*) echo "fresh: there is no $what" >&2; exit 2 ;;
 	esac

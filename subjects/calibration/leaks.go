@@ -19,7 +19,7 @@ func clock(options) func() {
 	return func() {}
 }
 
-// burst leaks ten goroutines in the first operation after 300 ms without any: by the round, however many operations
+// burst leaks ten goroutines in the first operation after 400 ms without any: by the round, however many operations
 // that has.
 func burst(options) func() {
 	var mu sync.Mutex
@@ -27,7 +27,7 @@ func burst(options) func() {
 	return func() {
 		mu.Lock()
 		defer mu.Unlock()
-		if time.Since(last) > 300*time.Millisecond {
+		if time.Since(last) > 400*time.Millisecond {
 			for range 10 {
 				leakGoroutine()
 			}
