@@ -181,9 +181,13 @@ func growthGates(f *leak.Finding, s, tail series, all, end stats.Line, alpha flo
 	}
 	if b, ok := s.background(); ok {
 		f.Floor = s.floor()
+		why := fmt.Sprintf("it grows without load, too: %s a minute, which makes %s per operation of it", leak.FormatRate(b.perMinute, unit), leak.FormatRate(b.perOperation, unit))
+		if all.Slope-b.perOperation > bound {
+			why = fmt.Sprintf("the control rounds differ so much that %s per operation may be none of the load's; a larger control tells", leak.FormatRate(b.most, unit))
+		}
 		gates = append(gates, gate{
 			compare("beyond background", all.Low-b.most, ">", bound, unit, "growth per operation that is certain, without the most that the control rounds, which had no load, may have grown by in the same time (upper end of the 95 % interval); leaking needs it"),
-			either, holds, fmt.Sprintf("it grows without load, too: %s a minute, which makes %s per operation of it, and at most %s", leak.FormatRate(b.perMinute, unit), leak.FormatRate(b.perOperation, unit), leak.FormatRate(b.most, unit)),
+			either, holds, why,
 		})
 	}
 	if s.survived != nil {

@@ -59,7 +59,7 @@ func Clean(ctx context.Context, cache string) ([]string, error) {
 	if noEngine != nil { // then there are no clusters of its either
 		return removed, errors.Join(err, noEngine)
 	}
-	clusters, err2 := e.removeUnused(ctx, cache, ownNames)
+	clusters, err2 := e.removeUnused(ctx, cache, ownNames, true)
 	for _, name := range clusters {
 		removed = append(removed, "cluster "+name)
 	}
@@ -70,8 +70,9 @@ func Clean(ctx context.Context, cache string) ([]string, error) {
 	return removed, errors.Join(err, err2, err3)
 }
 
-// removeUnused deletes the kind clusters with such names that no run uses, and returns which they were.
-func (e engine) removeUnused(ctx context.Context, cache string, names *regexp.Regexp) ([]string, error) {
+// removeUnused deletes the kind clusters with such names that no run uses, and returns which they were: those that were
+// made with this cache, and where foreign is set very old ones, too.
+func (e engine) removeUnused(ctx context.Context, cache string, names *regexp.Regexp, foreign bool) ([]string, error) {
 	out, err := e.run(ctx, "ps", "-a", "--filter", "label="+clusterLabel, "--format", `{{.Label "`+clusterLabel+`"}}`)
 	if err != nil {
 		return nil, err
@@ -81,7 +82,7 @@ func (e engine) removeUnused(ctx context.Context, cache string, names *regexp.Re
 	var removed []string
 	var errs []error
 	for _, name := range slices.Compact(found) {
-		if !names.MatchString(name) || !e.known(ctx, cache, name) {
+		if !names.MatchString(name) || !known(cache, name) && !(foreign && e.old(ctx, name)) {
 			continue
 		}
 		unlock, free := unused(cache, name)
@@ -99,26 +100,29 @@ func (e engine) removeUnused(ctx context.Context, cache string, names *regexp.Re
 	return removed, errors.Join(errs...)
 }
 
-// known tells whether the cluster was made with this cache, or so long ago that nobody's run goes on in it: the engine
-// may serve rigs of other containers, whose locks cannot be seen from here.
-func (e engine) known(ctx context.Context, cache, name string) bool {
-	if _, err := os.Stat(inUseFile(cache, name)); err == nil {
-		return true
-	}
+// known tells whether the cluster was made with this cache. The engine may serve rigs of other containers, too, whose
+// locks cannot be seen from here.
+func known(cache, name string) bool {
+	_, err := os.Stat(inUseFile(cache, name))
+	return err == nil
+}
+
+// old tells whether the cluster was made so long ago that hardly a run goes on in it.
+func (e engine) old(ctx context.Context, name string) bool {
 	out, err := e.run(ctx, "inspect", "-f", "{{.Created}}", name+"-control-plane")
 	if err != nil {
 		return false
 	}
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999 -0700 MST"} { // docker's, podman's
 		if made, err := time.Parse(layout, out); err == nil {
-			return time.Since(made) > foreignAge
+			return time.Since(made) > oldAge
 		}
 	}
 	return false
 }
 
-// foreignAge is when a cluster of another cache may be taken for one that was left.
-const foreignAge = 24 * time.Hour
+// oldAge is more than soaks take.
+const oldAge = 14 * 24 * time.Hour
 
 // CleanImages removes the node images that leakrig has built, those of pinned commands included, and returns
 // their references. An image that a cluster still uses stays.

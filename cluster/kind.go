@@ -198,7 +198,7 @@ func (c *kindCluster) boot(ctx context.Context, k *Kind, o leak.BootOptions) err
 		c.reused = true
 		return nil
 	}
-	if left, err := c.engine.removeUnused(ctx, k.Cache, killedNames); err != nil {
+	if left, err := c.engine.removeUnused(ctx, k.Cache, killedNames, false); err != nil {
 		o.Progress.Log("%v", err) // it is not this run's business
 	} else if len(left) > 0 {
 		o.Progress.Log("removed what a run that was killed has left: cluster %s", strings.Join(left, ", "))

@@ -258,15 +258,20 @@ func (s *survey) one(ctx context.Context, t Target) error {
 		series.end()
 		s.alive[t.ID], series = fresh, fresh
 	}
-	if problem != "" && !s.Label && len(series.Operations) > 0 {
-		return err // one reading that failed is not to take the operations of all others
+	if problem != "" && !s.Label && len(series.Operations) > 0 && series.uncounted < maxUncounted {
+		series.uncounted++
+		return err // a few that fail are not to take the operations of all other readings
 	}
+	series.uncounted = 0
 	if problem != "" || s.Label {
 		series.NoCounter = problem
 	}
 	series.add(at, operations, poll.Total, s.stacks.counts(poll))
 	return nil
 }
+
+// maxUncounted is how many readings in a row may fail for their counter alone; then the target goes on without.
+const maxUncounted = 2
 
 // maxTargets bounds the lives that one record holds, for a fleet whose pods crash in a loop.
 const maxTargets = 20_000

@@ -363,8 +363,9 @@ func TestMergedNoise(t *testing.T) {
 // A counter that could not be read once does not take the operations of all other readings.
 func TestCounterFailsOnce(t *testing.T) {
 	n := 0
+	fails := func(n int) bool { return n == 3 }
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if n++; n == 3 {
+		if n++; fails(n) {
 			http.Error(w, "busy", http.StatusServiceUnavailable)
 			return
 		}
@@ -372,15 +373,40 @@ func TestCounterFailsOnce(t *testing.T) {
 	}))
 	defer server.Close()
 	target := Target{ID: "a", Name: "a", Metrics: server.URL, Subject: leak.Target{Transport: func() http.RoundTripper { return &http.Transport{} }}}
-	r, err := Run(t.Context(), Config{
+	c := Config{
 		Lister: &listed{of: func(int) ([]Target, error) { return []Target{target}, nil }}, Poller: polled(func(context.Context, string) (int64, error) { return 5, nil }),
 		Counter: "ops", Every: 20 * time.Millisecond, For: 200 * time.Millisecond, Timeout: 5 * time.Second, Concurrency: 1, Save: func(*Record) error { return nil }, Progress: silent{},
-	})
+	}
+	r, err := Run(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s := r.Targets[0]; len(r.Targets) != 1 || s.Failures != 1 || !strings.Contains(s.LastError, "503") || len(s.Operations) != len(s.Seconds) || len(s.Seconds) < 5 || s.NoCounter != "" {
 		t.Errorf("%d targets, %+v", len(r.Targets), s)
+	}
+	// One that fails for good is gone on without: the goroutines are still counted.
+	n, fails = 0, func(n int) bool { return n > 4 }
+	if r, err = Run(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.Targets[0]; s.Failures != maxUncounted || s.Operations != nil || len(s.Seconds) < len(r.Sweeps)-maxUncounted || !strings.Contains(s.NoCounter, "503") {
+		t.Errorf("%d sweeps, %+v", len(r.Sweeps), s)
+	}
+}
+
+// A target that was no longer read, though it was there, is not clean: who knows what it did since.
+func TestStaleTarget(t *testing.T) {
+	r := recordOf(1, 40, healthy["quiet"](), healthy["quiet"](), healthy["quiet"](), leaking(1, 0))
+	for _, s := range r.Targets[1:] {
+		s.Seconds, s.Total = s.Seconds[:25], s.Total[:25]
+		for _, g := range s.Groups {
+			g.Counts = g.Counts[:25]
+		}
+	}
+	r.Targets[1].LastError, r.Targets[2].Gone = "connection refused", true
+	v := Judge(r, usual)
+	if v.Targets.Clean != 2 || v.Targets.NotJudged != 1 || v.Targets.Leaking != 1 || len(v.NotJudged) != 1 || v.NotJudged[0].Target != "pod-1" || !strings.Contains(v.NotJudged[0].Reason, "it was not read after 24m1s: connection refused") {
+		t.Errorf("%+v %+v", v.Targets, v.NotJudged)
 	}
 }
 

@@ -116,6 +116,9 @@ type judgement struct {
 	why      string
 }
 
+// stale is the share of the survey after which a target that is still listed has to have been read to be clean.
+const stale = 0.75
+
 // all stands for the goroutines of a target in all, beside the stacks and Other.
 const all = -2
 
@@ -174,6 +177,11 @@ func (j *judgement) target(t *Series) {
 	case leak.Leaking:
 		tally.Leaking++
 	case leak.Clean:
+		if last := t.Seconds[len(t.Seconds)-1]; !t.Gone && last < stale*j.Sweeps[len(j.Sweeps)-1].Seconds {
+			tally.NotJudged++
+			j.v.NotJudged = append(j.v.NotJudged, Unjudged{t.Name, fmt.Sprintf("it was not read after %s: %s", hours(last/3600), cmp.Or(t.LastError, "no reading came about"))})
+			break
+		}
 		tally.Clean++
 	default:
 		tally.Undecided++

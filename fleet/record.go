@@ -95,6 +95,8 @@ type Series struct {
 	// latest is what the counter said last, and lost is set once it said nothing.
 	latest float64
 	lost   bool
+	// uncounted is how many readings in a row have failed for their counter alone.
+	uncounted int
 }
 
 // Group counts the goroutines on one stack.

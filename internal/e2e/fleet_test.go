@@ -174,7 +174,7 @@ func TestFleetPods(t *testing.T) {
 	began := time.Now()
 	r := start(t, "observe", "--selector", "app=orders", "-A", "--port", "7070", "--kubeconfig", kubeconfig, "--counter", "http_requests_total",
 		"--every", every.String(), "--for", during.String(), "--runs-dir", t.TempDir(), "--format", "json")
-	r.until(t, fmt.Sprintf(`sweep 4 of \d+: %d of %[1]d targets read`, size))
+	r.until(t, `sweep 4 of \d+: `)
 	pod, err := pods.Get(t.Context(), fmt.Sprintf("orders-%d", restarted), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
