@@ -3,6 +3,7 @@ package fleet
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -488,6 +489,13 @@ func FuzzRecord(f *testing.F) {
 	bare, _, _ := bytes.Cut(written, []byte(digest)) // so that what is made of it is parsed
 	f.Add(append(bytes.Clone(bare), "]}"...))
 	f.Add([]byte(`{"schema":1,"stacks":[{}],"targets":[{"name":"a","seconds":[1,2],"total":3,"groups":[{"stack":0,"counts":[1,2]}]}]}`))
+	none := recordOf(1, 13, healthy["requests"]())
+	none.Sweeps = nil
+	unswept, err := json.Marshal(none)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(unswept)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := parse(data)
 		if err != nil {

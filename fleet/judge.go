@@ -177,7 +177,7 @@ func (j *judgement) target(t *Series) {
 	case leak.Leaking:
 		tally.Leaking++
 	case leak.Clean:
-		if last := t.Seconds[len(t.Seconds)-1]; !t.Gone && last < stale*j.Sweeps[len(j.Sweeps)-1].Seconds {
+		if last := t.Seconds[len(t.Seconds)-1]; !t.Gone && last/3600 < stale*j.v.Hours {
 			tally.NotJudged++
 			j.v.NotJudged = append(j.v.NotJudged, Unjudged{t.Name, fmt.Sprintf("it was not read after %s: %s", hours(last/3600), cmp.Or(t.LastError, "no reading came about"))})
 			break

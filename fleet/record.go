@@ -363,6 +363,9 @@ func parse(data []byte) (*Record, error) {
 		if err := t.complete(len(r.Stacks)); err != nil {
 			return nil, fmt.Errorf("%s: %w", t.Name, err)
 		}
+		if len(t.Seconds) > 0 && len(r.Sweeps) == 0 {
+			return nil, fmt.Errorf("%s: points of no sweep", t.Name)
+		}
 	}
 	return &r, nil
 }
