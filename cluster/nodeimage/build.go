@@ -72,19 +72,7 @@ func (b *builder) build(ctx context.Context, ref string) error {
 	if err != nil {
 		return err
 	}
-	binaries, err := b.binaries(ctx)
-	if err != nil {
-		return err
-	}
-	base, err := index(rootfs)
-	if err != nil {
-		return err
-	}
-	images, err := b.controlPlane(ctx, base, binaries)
-	if err != nil {
-		return err
-	}
-	image, err := b.node(ctx, rootfs, binaries, images)
+	image, err := b.assemble(ctx, rootfs)
 	if err != nil {
 		return err
 	}
@@ -93,6 +81,23 @@ func (b *builder) build(ctx context.Context, ref string) error {
 	}
 	b.removeOthers("rootfs-*.tar", rootfs)
 	return nil
+}
+
+// assemble makes the image of a rootfs.
+func (b *builder) assemble(ctx context.Context, rootfs string) (v1.Image, error) {
+	binaries, err := b.binaries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	base, err := index(rootfs)
+	if err != nil {
+		return nil, err
+	}
+	images, err := b.controlPlane(ctx, base, binaries)
+	if err != nil {
+		return nil, err
+	}
+	return b.node(ctx, rootfs, binaries, images)
 }
 
 // binaries builds every command, and returns their paths by name.

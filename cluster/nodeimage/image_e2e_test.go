@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/leakrig/leakrig/cluster/upstream"
+	"github.com/leakrig/leakrig/leak"
 )
 
 // testCache is the folder that `leakrig node-image build` uses.
@@ -104,6 +105,64 @@ func TestImage(t *testing.T) {
 	}
 }
 
+// Debian's packages installed once more, and all put together once more, are the image that the engine has, byte
+// for byte.
+func TestImageIsReproducible(t *testing.T) {
+	if _, err := requirements(); err != nil {
+		missing(t, err.Error())
+	}
+	o := options(t)
+	ref, err := Build(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := func() (rootfs, id string) {
+		t.Helper()
+		o := o
+		o.Cache = t.TempDir()
+		own, unlock, err := newBuilder(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unlock()
+		if rootfs, err = own.rootfs(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		own.Cache = testCache(t) // for the commands
+		image, err := own.assemble(t.Context(), rootfs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hash, err := image.ConfigName()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rootfs, hash.String()
+	}
+	rootfs, again := fresh()
+	first, err := run(t.Context(), nil, o.Engine, "image", "inspect", "--format={{.Id}}", ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first = strings.TrimSpace(first)
+	if versions := inTar(t, rootfs, "var/lib/dpkg/status"); versions != inImage(t, o, ref, "cat /var/lib/dpkg/status") {
+		t.Log("Debian's mirror serves other versions than when the image was made")
+		_, first = fresh()
+	}
+	if again != first {
+		t.Errorf("made again it is %s, not %s", again, first)
+	}
+}
+
+func inTar(t *testing.T, file, name string) string {
+	t.Helper()
+	out, err := run(t.Context(), nil, "tar", "-xOf", file, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(out)
+}
+
 // The images on the node are those that its kubeadm asks for.
 func TestControlPlaneImages(t *testing.T) {
 	o := options(t)
@@ -136,7 +195,7 @@ func TestPacketFiltersRun(t *testing.T) {
 	if _, err := Build(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}
-	rootfs := filepath.Join(o.Cache, "node-image", "rootfs-"+bookworm.hash()+".tar")
+	rootfs := filepath.Join(o.Cache, "node-image", "rootfs-"+testRecipe().debian.hash()+".tar")
 	base, err := index(rootfs)
 	if errors.Is(err, os.ErrNotExist) {
 		missing(t, "the image was not built here, so there is no rootfs to look at")
@@ -195,6 +254,22 @@ func TestInterruptedRootfs(t *testing.T) {
 	}
 	if left := processes(t, b.dir); len(left) > 0 {
 		t.Errorf("still there: %v", left)
+	}
+}
+
+// A mirror that cannot be reached is told by the variable that named it.
+func TestMirrorGone(t *testing.T) {
+	if _, err := requirements(); err != nil {
+		missing(t, err.Error())
+	}
+	t.Setenv(mirrorVariable, "http://127.0.0.1:1/debian")
+	b, unlock, err := newBuilder(t.Context(), Options{Kubernetes: version, Cache: t.TempDir(), Progress: silent{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	if _, err := b.rootfs(t.Context()); err == nil || !strings.Contains(leak.Hint(err), mirrorVariable) {
+		t.Errorf("%v, hint %q", err, leak.Hint(err))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"runtime"
 	"strings"
@@ -100,7 +101,7 @@ func newRecipe(version string, t tags) recipe {
 	return recipe{
 		version: codeVersion(),
 		arch:    runtime.GOARCH,
-		debian:  bookworm,
+		debian:  bookworm.from(os.Getenv(mirrorVariable)),
 		kind:    kindVersion + " " + kindSum,
 		files:   ownFiles,
 		commands: []command{

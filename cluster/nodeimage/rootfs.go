@@ -22,6 +22,7 @@ import (
 // debian is what the rootfs is made of. Its hash is the rootfs' name in the cache.
 type debian struct {
 	suite    string
+	mirror   string // a URL; empty is debootstrap's own
 	packages []string
 	// dropped are patterns of what the node does not need, or must not bring from this machine.
 	dropped []string
@@ -50,8 +51,18 @@ var bookworm = debian{
 	},
 }
 
+// mirrorVariable names the mirror. One that never changes, as a snapshot of Debian's archive, pins the version of every
+// package.
+const mirrorVariable = "LEAKRIG_DEBIAN_MIRROR"
+
+// from returns d, out of another mirror.
+func (d debian) from(mirror string) debian {
+	d.mirror = mirror
+	return d
+}
+
 func (d debian) hash() string {
-	return hash("rootfs 1", runtime.GOARCH, d.suite, strings.Join(d.packages, " "), strings.Join(d.dropped, " "))
+	return hash("rootfs 1", runtime.GOARCH, d.suite, d.mirror, strings.Join(d.packages, " "), strings.Join(d.dropped, " "))
 }
 
 // debootstrapTime bounds a debootstrap whose mirror answers too slowly to ever end.
@@ -117,7 +128,11 @@ func executable(file string) bool {
 // it, however it ends.
 func (b *builder) debootstrap(ctx context.Context, program, root string) error {
 	d := b.recipe.debian
-	cmd := exec.CommandContext(ctx, program, "--variant=minbase", "--include="+strings.Join(d.packages, ","), d.suite, root)
+	args := []string{"--variant=minbase", "--include=" + strings.Join(d.packages, ","), d.suite, root}
+	if d.mirror != "" {
+		args = append(args, d.mirror)
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
 	// The date in /etc/shadow and the like is that of the epoch, not of today.
 	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=0", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C")
 	r, w := io.Pipe()
@@ -132,7 +147,7 @@ func (b *builder) debootstrap(ctx context.Context, program, root string) error {
 	}
 	if err != nil {
 		return leak.WithHint(fmt.Errorf("debootstrap %s: %w\n%s", d.suite, err, strings.Join(last, "\n")),
-			"can Debian's mirror be reached, and may root mount and make device files here?")
+			"can Debian's mirror be reached (%s names another), and may root mount and make device files here?", mirrorVariable)
 	}
 	return nil
 }

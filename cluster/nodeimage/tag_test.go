@@ -39,6 +39,7 @@ func TestHashCoversEveryInput(t *testing.T) {
 		"the recipe's version": func(r *recipe) { r.version += "1" },
 		"the architecture":     func(r *recipe) { r.arch += "1" },
 		"Debian's suite":       func(r *recipe) { r.debian.suite = "trixie" },
+		"Debian's mirror":      func(r *recipe) { r.debian.mirror = "http://127.0.0.1" },
 		"the packages":         func(r *recipe) { r.debian.packages = append(r.debian.packages[:1:1], "vim") },
 		"the dropped files":    func(r *recipe) { r.debian.dropped = nil },
 		"kind":                 func(r *recipe) { r.kind = "v0.34.0" },
