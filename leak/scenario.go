@@ -129,7 +129,7 @@ type SubjectSpec struct {
 }
 
 // MaxReplicas bounds how many replicas there may be.
-const MaxReplicas = 16
+const MaxReplicas = 256
 
 // Copies is how many replicas of the program there are, 1 where it is alone.
 func (s SubjectSpec) Copies() int { return max(1, s.Replicas, len(s.URLs)) }

@@ -65,11 +65,11 @@ func markdownVariant(b *bytes.Buffer, x variant, sources leak.Sources, shown map
 		return
 	}
 	fmt.Fprintf(b, "\n**%s**: %s. %s\n", escape(x.Name), x.Verdict.Result, escape(x.Verdict.Reason))
-	for i, l := range x.Replicas() {
+	for i, l := range x.ReplicaLines() {
 		if i == 0 {
 			b.WriteString("\n")
 		}
-		fmt.Fprintf(b, "- %s\n", escape(l.String()))
+		fmt.Fprintf(b, "- %s\n", escape(l))
 	}
 	if r := x.Record.Subject.Rewrite; r != nil {
 		fmt.Fprintf(b, "\nRe-enacted: %s\n", escape(reenacted(r)))

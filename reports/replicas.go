@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -16,6 +17,7 @@ type replicaLine struct {
 	Operations int
 	// Growth is that of the check which tells most about the variant, "–" where it was not made.
 	Growth, Check string
+	value         float64 // what Growth writes out, to compare by
 	// PerOperation is set where Growth is a rate.
 	PerOperation bool
 	// Shown is set for the one that the rest of the report is about.
@@ -35,6 +37,7 @@ func (x variant) Replicas() []replicaLine {
 			c := checkCell{Finding: &vv.Findings[i]}
 			l.Growth = c.Growth()
 			l.PerOperation = !c.InAll()
+			l.value = vv.Findings[i].PerOperation
 		}
 		lines = append(lines, l)
 	}
@@ -57,12 +60,54 @@ func (x variant) telling() string {
 	return ""
 }
 
+// fewReplicas have a line each in formats of text; of more, those of one outcome share one.
+const fewReplicas = 8
+
+// ReplicaLines are the replicas for formats of text.
+func (x variant) ReplicaLines() []string {
+	var lines []string
+	all := x.Replicas()
+	if len(all) <= fewReplicas {
+		for _, l := range all {
+			lines = append(lines, l.String())
+		}
+		return lines
+	}
+	same := map[leak.Outcome][]replicaLine{}
+	var outcomes []leak.Outcome
+	for _, l := range all {
+		if same[l.Outcome] == nil {
+			outcomes = append(outcomes, l.Outcome)
+		}
+		same[l.Outcome] = append(same[l.Outcome], l)
+		if l.Shown {
+			lines = append(lines, l.String())
+		}
+	}
+	slices.SortFunc(outcomes, func(a, b leak.Outcome) int { return len(same[a]) - len(same[b]) }) // who stands out comes first
+	for _, o := range outcomes {
+		group := same[o]
+		slices.SortStableFunc(group, func(a, b replicaLine) int { return cmp.Compare(a.value, b.value) })
+		typical, most := group[(len(group)-1)/2], group[len(group)-1]
+		line := fmt.Sprintf("%d of %d replicas %s: %s %s", len(group), len(all), o, typical.Check, typical.growth())
+		if most.Growth != typical.Growth {
+			line += fmt.Sprintf(" typically, at most %s (replica %d)", most.growth(), most.Number)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func (l replicaLine) growth() string {
+	if l.PerOperation && l.Growth != "–" {
+		return l.Growth + " per operation"
+	}
+	return l.Growth
+}
+
 // String is the line for formats of text.
 func (l replicaLine) String() string {
-	s := fmt.Sprintf("replica %d: %s, %s, %s %s", l.Number, l.Outcome, count(l.Operations, "operation"), l.Check, l.Growth)
-	if l.PerOperation && l.Growth != "–" {
-		s += " per operation"
-	}
+	s := fmt.Sprintf("replica %d: %s, %s, %s %s", l.Number, l.Outcome, count(l.Operations, "operation"), l.Check, l.growth())
 	if l.Shown {
 		s += " (shown)"
 	}

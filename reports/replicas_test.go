@@ -2,6 +2,7 @@ package reports
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -40,5 +41,30 @@ func TestReplicas(t *testing.T) {
 		if got := render(t, format, fixture()); strings.Contains(got, ">Replica<") || strings.Contains(got, "replica 1") || strings.Contains(got, `"replica"`) {
 			t.Errorf("%s speaks of replicas", format)
 		}
+	}
+}
+
+// Of many replicas those of one outcome share a line.
+func TestManyReplicas(t *testing.T) {
+	in := herd()
+	worst := &in.Verdict.Variants[0]
+	shown, calm := worst.Replicas[1], worst.Replicas[0]
+	shown.Replica, worst.Replica, worst.Replicas = 7, 7, nil
+	for i := range 30 {
+		one := calm
+		if i == 6 {
+			one = shown
+		}
+		one.Replica = i + 1
+		worst.Replicas = append(worst.Replicas, one)
+	}
+	got := variant{Verdict: *worst}.ReplicaLines()
+	want := []string{
+		"replica 7: leaking, 47 operations, receive +1.00 per operation (shown)",
+		"1 of 30 replicas leaking: receive +1.00 per operation",
+		"29 of 30 replicas clean: receive 0 per operation",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }

@@ -116,8 +116,8 @@ func (p printer) reason(x variant) {
 		result = x.Verdict.Outcome.String() + ", " + result
 	}
 	p.para(marks[x.Verdict.Result]+" ", fmt.Sprintf("%s: %s. %s", x.Name, result, x.Verdict.Reason))
-	for _, l := range x.Replicas() {
-		p.line("  %s", l.String())
+	for _, l := range x.ReplicaLines() {
+		p.line("  %s", l)
 	}
 	if r := x.Record.Subject.Rewrite; r != nil {
 		p.para("  ", "re-enacted: "+reenacted(r))

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -245,10 +246,34 @@ func (m *measurement) keep(ctx context.Context, round int, load []leak.Tally) er
 		return &leak.DiskError{Err: err}
 	}
 	m.remove(gone) // the record on disk no longer refers to them
-	for _, one := range m.each() {
+	all := m.each()
+	if len(all) > fewReplicas {
+		worst := slices.MaxFunc(all, func(a, b *measurement) int { return cmp.Compare(a.grown(), b.grown()) })
+		m.Progress.Log("%s  (of %d replicas the one that grew most)", worst.line(worst.record.Final()), len(all))
+		return nil
+	}
+	for _, one := range all {
 		m.Progress.Log("%s", one.line(one.record.Final()))
 	}
 	return nil
+}
+
+// fewReplicas have a line of progress each.
+const fewReplicas = 4
+
+// grown is what the default metric of the first probe gained since the baseline.
+func (m *measurement) grown() float64 {
+	base, final := m.record.Snapshots[0], m.record.Final()
+	if len(final.Samples) == 0 {
+		return 0
+	}
+	sample := final.Samples[0]
+	was := base.Sample(sample.Probe)
+	if was == nil {
+		return 0
+	}
+	metric := m.Metrics[sample.Probe][0].Name
+	return sample.Values[metric] - was.Values[metric]
 }
 
 // keepOne settles and takes the snapshot of a round.

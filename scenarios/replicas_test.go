@@ -32,11 +32,11 @@ func TestReplicas(t *testing.T) {
 		t.Fatalf("%v, %+v", err, s)
 	}
 	for _, row := range []struct{ comment, new, want string }{
-		{"none", "    build: ./server\n    replicas: 0\n", "7:15: spec.subject.replicas: 0 is not between 1 and 16"},
-		{"too many", "    build: ./server\n    replicas: 17\n", "7:15: spec.subject.replicas: 17 is not between 1 and 16"},
+		{"none", "    build: ./server\n    replicas: 0\n", "7:15: spec.subject.replicas: 0 is not between 1 and 256"},
+		{"too many", "    build: ./server\n    replicas: 257\n", "7:15: spec.subject.replicas: 257 is not between 1 and 256"},
 		{"of what runs already", "    url: http://a\n    replicas: 2\n", "7:15: spec.subject.replicas: a program that runs already is not started | list the addresses of all of them as urls"},
 		{"url and urls", "    url: http://a\n    urls: [http://b]\n", "7:11: spec.subject.urls: a program is either started or runs already, at url or at urls | keep one of them"},
-		{"no address", "    urls: []\n", "6:11: spec.subject.urls: 0 addresses are not between 1 and 16"},
+		{"no address", "    urls: []\n", "6:11: spec.subject.urls: 0 addresses are not between 1 and 256"},
 		{"one twice", "    urls: [http://a, http://a]\n", `6:22: spec.subject.urls[1]: "http://a" is listed twice`},
 		{"one that is none", "    urls: [http://a, 'b:80']\n", `6:22: spec.subject.urls[1]: "b:80" is not an address | as in https://127.0.0.1:6060/admin or unix:///run/app.sock`},
 		{

@@ -94,18 +94,21 @@ func TestKindFleet(t *testing.T) {
 		}
 	}()
 	defer close(stop)
-	for _, via := range []string{"proxy", "port-forward"} {
-		survey := start(t, "observe", "--selector", "app=orders", "--all-namespaces", "--kubeconfig", kept[1], "--via", via,
-			"--every", "1s", "--for", "30s", "--min-judged", "0.8", "--max-per-hour", "1000", "--runs-dir", t.TempDir(), "--format", "json")
-		want := fleet.Tally{Seen: n, Judged: n, Leaking: 1, Clean: n - 1}
-		if via == "proxy" {
-			want = fleet.Tally{Seen: n + 1, Judged: n, Leaking: 1, Clean: n - 1, NotJudged: 1, Gone: 1}
-			survey.until(t, `sweep 3 of 31`)
-			if err := cluster.CoreV1().Pods("shop").Delete(t.Context(), deleted, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		got := survey.wait(t)
+	// Both at once, as two people would, while a pod goes and another comes.
+	vias, surveys := []string{"proxy", "port-forward"}, []*rig{}
+	for _, via := range vias {
+		surveys = append(surveys, start(t, "observe", "--selector", "app=orders", "--all-namespaces", "--kubeconfig", kept[1], "--via", via,
+			"--every", "1s", "--for", "30s", "--min-judged", "0.8", "--max-per-hour", "1000", "--runs-dir", t.TempDir(), "--format", "json"))
+	}
+	for _, survey := range surveys {
+		survey.until(t, `sweep 3 of 31`)
+	}
+	if err := cluster.CoreV1().Pods("shop").Delete(t.Context(), deleted, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want := fleet.Tally{Seen: n + 1, Judged: n, Leaking: 1, Clean: n - 1, NotJudged: 1, Gone: 1}
+	for i, survey := range surveys {
+		via, got := vias[i], survey.wait(t)
 		var v fleet.Verdict
 		if err := json.Unmarshal([]byte(got.stdout), &v); err != nil || got.code != leak.ExitNotMet {
 			t.Fatal(err, got)

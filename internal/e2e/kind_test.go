@@ -70,7 +70,7 @@ func TestKind(t *testing.T) {
 	growth := map[string]float64{}
 	measure := func(name, placement string, args ...string) result {
 		runs := t.TempDir()
-		r := run(t, append([]string{"run", "watch-then-delete", "--variant", "leaky,fixed", "--runs-dir", runs}, args...)...)
+		r := run(t, append([]string{"run", "watch-then-delete", "--variant", "leaky,fixed", "--rounds", "6", "--runs-dir", runs}, args...)...)
 		if r.code != leak.ExitMet {
 			t.Fatalf("%s: %s", name, r)
 		}
@@ -92,10 +92,20 @@ func TestKind(t *testing.T) {
 	if kept == nil {
 		t.Fatalf("the kept cluster's kubeconfig is not named: %s", r)
 	}
-	start := time.Now()
+	began := time.Now()
 	measure("process on kind", "process", "--cluster", "kind", "--reuse", "--placement", "process")
-	t.Logf("a run that reuses the cluster took %s", time.Since(start).Round(time.Second))
-	measure("process on existing", "process", "--cluster", "existing", "--kubeconfig", kept[1])
+	t.Logf("a run that reuses the cluster took %s", time.Since(began).Round(time.Second))
+	// A rig that is killed under load there leaves its namespace to the next one.
+	onExisting := []string{"--cluster", "existing", "--kubeconfig", kept[1]}
+	killed := start(t, append([]string{"run", "watch-then-delete", "--variant", "fixed", "--runs-dir", t.TempDir()}, onExisting...)...)
+	killed.until(t, `fixed: round 1/8`)
+	if err := killed.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = killed.cmd.Wait()
+	if r := measure("process on existing", "process", onExisting...); !regexp.MustCompile(`removed what a run that was killed has left: .*namespace leakrig-`).MatchString(r.stderr) {
+		t.Errorf("the namespace of a rig that was killed: %s", r)
+	}
 	for name, per := range growth {
 		if math.Abs(per-growth["pod on kind"]) > 0.05 {
 			t.Errorf("%s: %g an operation, pod on kind: %g", name, per, growth["pod on kind"])
@@ -137,7 +147,7 @@ func TestKindInterrupt(t *testing.T) {
 			waitFor(t, func() bool { return containers(t) != "" })
 			time.Sleep(5 * time.Second)
 		},
-		"under load": func(t *testing.T, r *rig, _ string) { r.until(t, `fixed: round 1/8`) },
+		"under load": func(t *testing.T, r *rig, _ string) { r.until(t, `fixed: round 1/5`) },
 		"while it is deleted": func(t *testing.T, r *rig, runs string) {
 			r.until(t, `fixed: idling`)
 			dir := runDir(t, runs)
@@ -151,7 +161,7 @@ func TestKindInterrupt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			privateTmp(t)
 			runs := t.TempDir()
-			r := start(t, "run", "watch-then-delete", "--cluster", "kind", "--runs-dir", runs, "--variant", "fixed")
+			r := start(t, "run", "watch-then-delete", "--cluster", "kind", "--runs-dir", runs, "--variant", "fixed", "--rounds", "5")
 			stage(t, r, runs)
 			if err := syscall.Kill(-r.cmd.Process.Pid, syscall.SIGINT); err != nil {
 				t.Fatal(err)
