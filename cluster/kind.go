@@ -70,7 +70,7 @@ func (k *Kind) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, erro
 		}
 	}
 	start := time.Now()
-	c := &kindCluster{cache: k.Cache, engine: e, name: "leakrig-" + o.Run, image: image, logs: o.Logs, progress: o.Progress, pins: o.Node, keep: k.Keep, workers: workerSource{k.WorkerImage, k.WorkerRig}, kubeconfigFile: filepath.Join(o.Scratch, "admin.kubeconfig")}
+	c := &kindCluster{cache: k.Cache, engine: e, name: "leakrig-" + o.Run, image: image, logs: o.Logs, progress: o.Progress, pins: o.Node, keep: k.Keep, workers: workerSource{k.WorkerImage, k.WorkerRig, o.Programs}, kubeconfigFile: filepath.Join(o.Scratch, "admin.kubeconfig")}
 	if k.Keep || k.Reuse && c.adopt(ctx, k, o.Spec.Nodes) {
 		c.name = keptName(image, o.Spec.Nodes)
 		c.kubeconfigFile = keptKubeconfig(k.Cache, c.name)
@@ -102,7 +102,7 @@ func (k *Kind) Preflight(ctx context.Context, o leak.BootOptions) error {
 		return err
 	}
 	if o.Workers {
-		if err := (workerSource{k.WorkerImage, k.WorkerRig}).check(); err != nil {
+		if err := (workerSource{k.WorkerImage, k.WorkerRig, o.Programs}).check(); err != nil {
 			return err
 		}
 	}

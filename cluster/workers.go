@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,7 +54,26 @@ const (
 )
 
 // workerSource is how a kind cluster comes by the image of workers.
-type workerSource struct{ image, rig string }
+type workerSource struct {
+	image, rig string
+	programs   []string // beside the rig, by name
+}
+
+// found are the paths of the programs on this machine, of which the image is made.
+func (w workerSource) found() ([]string, error) {
+	var paths []string
+	for _, name := range w.programs {
+		path, err := exec.LookPath(name)
+		if err == nil {
+			_, err = static(path)
+		}
+		if err != nil {
+			return nil, usage("the image of workers takes static programs for Linux from the PATH; --worker-image names one that has others (`leakrig image --add FILE`, or any with /leakrig in it)", "load from workers: %s: %w", name, err)
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
 
 // binary is the rig's own for Linux, which the image is made of.
 func (w workerSource) binary() (string, error) {
@@ -68,6 +88,9 @@ func (w workerSource) check() error {
 	if w.image != "" {
 		return nil
 	}
+	if _, err := w.found(); err != nil {
+		return err
+	}
 	rig, err := w.binary()
 	if err == nil {
 		_, err = static(rig)
@@ -78,7 +101,7 @@ func (w workerSource) check() error {
 	return nil
 }
 
-// RunWorkers runs workers in the cluster, from an image of the rig's own binary.
+// RunWorkers runs workers in the cluster, from an image of the rig's own binary and of the programs that they run.
 func (c *kindCluster) RunWorkers(ctx context.Context, w leak.Work) ([]leak.WorkerEnd, error) {
 	if c.workers.image != "" {
 		return c.runWorkers(ctx, c.workers.image, corev1.PullIfNotPresent, w)
@@ -99,7 +122,11 @@ func (c *kindCluster) loadWorker(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	image, _, err := RigImage{Rig: rig}.image(gzip.NoCompression)
+	programs, err := c.workers.found()
+	if err != nil {
+		return "", err
+	}
+	image, _, err := RigImage{Rig: rig, Programs: programs}.image(gzip.NoCompression)
 	if err != nil {
 		return "", err
 	}

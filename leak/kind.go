@@ -207,6 +207,8 @@ type BootOptions struct {
 	Pods, LoadsPods bool
 	// Workers is set where load comes from workers in the cluster.
 	Workers bool
+	// Programs are what those workers run beside the rig itself, by their names on the PATH.
+	Programs []string
 	// Node are commands of the nodes at other versions than their image has, Components the parts of the
 	// cluster that are to be observed.
 	Node       []NodePin

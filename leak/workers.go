@@ -17,6 +17,12 @@ type Spreader interface {
 	Spread(ctx context.Context, t Target, first, workers int, crew Crew) (Tally, error)
 }
 
+// ProgramUser is an optional extra of an action whose workers run another program: one that their image must hold.
+type ProgramUser interface {
+	// Program is its name on the PATH.
+	Program() string
+}
+
 // Crew is an optional extra of a cluster that can run workers.
 type Crew interface {
 	// RunWorkers starts workers, has all of them begin at once when all are ready, and returns how each ended,

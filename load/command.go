@@ -41,6 +41,7 @@ type Command struct {
 	podsOf     `yaml:",inline"`
 	pace       `yaml:",inline"`
 	expected   `yaml:",inline"`
+	Rules      []leak.PolicyRule `yaml:"rules,omitempty" doc:"what it may do through the API server in the run's namespace where workers run it, as in an RBAC Role; nothing else is allowed"`
 }
 
 // Validate tells all problems at once.
@@ -72,6 +73,13 @@ const killDelay = time.Second
 
 // Run runs the program.
 func (c *Command) Run(ctx context.Context, t leak.Target, first int) (leak.Tally, error) {
+	tally, err := summed(c.run(ctx, t, first))
+	c.counted(&tally)
+	return tally, err
+}
+
+// run returns the outcome of the invocations.
+func (c *Command) run(ctx context.Context, t leak.Target, first int) (*outcome, error) {
 	argv := c.Argv
 	if c.Shell != "" {
 		argv = []string{"sh", "-c"}
@@ -79,25 +87,25 @@ func (c *Command) Run(ctx context.Context, t leak.Target, first int) (leak.Tally
 	templates, err1 := parseTemplates(argv)
 	judge, err2 := c.judge()
 	if err := errors.Join(err1, err2); err != nil {
-		return leak.Tally{}, err
+		return nil, err
 	}
 	var envs [][]string // by replica
 	for _, t := range targets(t) {
 		env, err := c.environ(ctx, t)
 		if err != nil {
-			return leak.Tally{}, err
+			return nil, err
 		}
 		envs = append(envs, env)
 	}
 	filled, err := fillAll(templates, first)
 	if err != nil {
-		return leak.Tally{}, err
+		return nil, err
 	}
 	if _, err := exec.LookPath(filled[0]); err != nil {
-		return leak.Tally{}, leak.WithHint(err, "is the program there, and may it be run?")
+		return nil, leak.WithHint(err, "is the program there, and may it be run?")
 	}
 	in := inTurn(t, 0)
-	tally := perform(ctx, c.pace, 0, in, func(ctx context.Context, invocation int) error {
+	return perform(ctx, c.pace, 0, in, func(ctx context.Context, invocation int) error {
 		op := first + invocation*c.Operations
 		args, err := fillAll(templates, op)
 		if err != nil {
@@ -115,12 +123,21 @@ func (c *Command) Run(ctx context.Context, t leak.Target, first int) (leak.Tally
 			return &failure{errors.New(state.String()), stderr.lastLine()}
 		}
 		return judge(state.ExitCode(), &stdout, &stderr)
-	}).tally()
-	multiply(&tally, c.Operations)
+	}), nil
+}
+
+// counted makes of a tally of invocations one of operations.
+func (c *Command) counted(tally *leak.Tally) {
+	multiply(tally, c.Operations)
 	for i := range tally.Shares {
 		multiply(&tally.Shares[i], c.Operations)
 	}
-	return tally, nil
+	for i := range tally.Workers {
+		w := &tally.Workers[i]
+		w.Operations *= c.Operations
+		w.Attempted *= c.Operations
+		w.Succeeded *= c.Operations
+	}
 }
 
 // multiply makes a tally of invocations one of operations.

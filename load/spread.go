@@ -36,7 +36,12 @@ type part struct {
 	Concurrency int           `json:"concurrency"`
 	Rate        float64       `json:"rate,omitempty"`
 	Lag         leak.Duration `json:"lag,omitempty"`
+	// Each is how many operations each of Times stands for, 0 for one: those of a program's invocation.
+	Each int `json:"each,omitempty"`
 }
+
+// after is how many times the workers before it perform, from that of another part on.
+func (p part) after(first part) int { return (p.First - first.First) / max(p.Each, 1) }
 
 // MostWorkers is how many workers there is something to do for.
 func (p *pace) MostWorkers() int { return min(p.Times, p.Concurrency, leak.MaxWorkers) }
@@ -106,7 +111,7 @@ type orderTarget struct {
 // target is that of the worker with this part: the replicas begin with the one whose turn its first operation is.
 func (o *order) target(mine part, kubeconfig string) leak.Target {
 	var all []leak.Target
-	offset := mine.First - o.Parts[0].First
+	offset := mine.after(o.Parts[0])
 	for i := range o.Targets {
 		t := o.Targets[(i+offset)%len(o.Targets)]
 		all = append(all, leak.Target{
@@ -355,7 +360,7 @@ func together(ends []leak.WorkerEnd, parts []part, turns int) (leak.Tally, error
 	for i, end := range ends {
 		done, err := readResult(end)
 		if err == nil {
-			err = whole.add(done, end, parts[i], parts[i].First-parts[0].First, fmt.Sprintf("worker %d of %d lost: %s", i+1, len(ends), end.Lost))
+			err = whole.add(done, end, parts[i], parts[i].after(parts[0]), fmt.Sprintf("worker %d of %d lost: %s", i+1, len(ends), end.Lost))
 		}
 		if err != nil {
 			return leak.Tally{}, leak.WithHint(fmt.Errorf("worker %d of %d: %w", i+1, len(ends), err), "%s", leak.Hint(err))

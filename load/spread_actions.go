@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"path/filepath"
+	"strings"
 
 	"github.com/leakrig/leakrig/leak"
 )
 
-// The actions that workers can perform. command is none of them: the image of a worker holds the rig alone, and
-// not the program.
+// The actions that workers can perform: all of them.
 
 // Spread sends the requests from workers.
 func (p *Post) Spread(ctx context.Context, t leak.Target, first, workers int, crew leak.Crew) (leak.Tally, error) {
@@ -32,6 +34,33 @@ func (c *Churn) Spread(ctx context.Context, t leak.Target, first, workers int, c
 	return spread(ctx, churnKind.Name, c, t, first, workers, crew)
 }
 
+// Spread runs the program from workers, whose image must hold it.
+func (c *Command) Spread(ctx context.Context, t leak.Target, first, workers int, crew leak.Crew) (leak.Tally, error) {
+	if strings.ContainsRune(c.Program(), filepath.Separator) {
+		return leak.Tally{}, leak.WithHint(fmt.Errorf("workers: %s is a path, and their image another file system", c.Program()), "give the program's name alone, and its folder on the PATH")
+	}
+	tally, err := spread(ctx, commandKind.Name, c, t, first, workers, crew)
+	c.counted(&tally)
+	return tally, err
+}
+
+// Program is what workers need beside the rig.
+func (c *Command) Program() string {
+	if c.Shell != "" {
+		return "sh"
+	}
+	return c.Argv[0]
+}
+
+// split has each invocation count for as many operations as it does.
+func (c *Command) split(first, n int) []part {
+	parts := c.pace.split(first, n)
+	for i := range parts {
+		parts[i].First, parts[i].Each = first+(parts[i].First-first)*c.Operations, c.Operations
+	}
+	return parts
+}
+
 // workerTransport keeps connections between operations, as many as are under way at once.
 func workerTransport() http.RoundTripper {
 	return &http.Transport{MaxIdleConnsPerHost: maxConcurrency}
@@ -47,18 +76,28 @@ func (*Post) address(ctx context.Context, t leak.Target) (string, error) {
 		"as a pod it has one (placement: pod); or leave workers out")
 }
 
+// A program may have no use for the subject's address, so that it need not have one.
+func (*Command) address(ctx context.Context, t leak.Target) (string, error) {
+	if t.InCluster == nil {
+		return "", nil
+	}
+	return t.InCluster(ctx)
+}
+
 // The others go to the API server, which a pod finds by itself.
 
 func (*Exec) address(context.Context, leak.Target) (string, error)  { return "", nil }
 func (*Watch) address(context.Context, leak.Target) (string, error) { return "", nil }
 func (*Churn) address(context.Context, leak.Target) (string, error) { return "", nil }
 
-func (*Post) turns(t leak.Target) int { return len(t.Replicas) }
-func (*Watch) turns(leak.Target) int  { return 0 }
-func (*Churn) turns(leak.Target) int  { return 0 }
+func (*Post) turns(t leak.Target) int    { return len(t.Replicas) }
+func (*Command) turns(t leak.Target) int { return len(t.Replicas) }
+func (*Watch) turns(leak.Target) int     { return 0 }
+func (*Churn) turns(leak.Target) int     { return 0 }
 
-func (*Post) clearUp(context.Context, leak.Target, int) error { return nil }
-func (*Exec) clearUp(context.Context, leak.Target, int) error { return nil }
+func (*Post) clearUp(context.Context, leak.Target, int) error    { return nil }
+func (*Command) clearUp(context.Context, leak.Target, int) error { return nil }
+func (*Exec) clearUp(context.Context, leak.Target, int) error    { return nil }
 
 func (e *Exec) turns(t leak.Target) int {
 	if e.Selector != "" {
@@ -79,6 +118,17 @@ func (e *Exec) rules(_ context.Context, t leak.Target) ([]leak.WorkerRule, error
 		{Namespace: in, PolicyRule: leak.PolicyRule{Resources: []string{"pods"}, Verbs: []string{"list"}}},
 		{Namespace: in, PolicyRule: leak.PolicyRule{Resources: []string{"pods/exec"}, Verbs: verbs}},
 	}, nil
+}
+
+func (c *Command) rules(_ context.Context, t leak.Target) ([]leak.WorkerRule, error) {
+	var rules []leak.WorkerRule
+	for _, r := range c.Rules {
+		rules = append(rules, leak.WorkerRule{PolicyRule: r})
+	}
+	if c.Selector != "" || t.Selector != "" { // for POD
+		rules = append(rules, leak.WorkerRule{Namespace: cmp.Or(c.Namespace, t.Namespace), PolicyRule: leak.PolicyRule{Resources: []string{"pods"}, Verbs: []string{"list"}}})
+	}
+	return rules, nil
 }
 
 func (w *Watch) rules(ctx context.Context, t leak.Target) ([]leak.WorkerRule, error) {

@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -137,6 +139,56 @@ func (c *inProcess) RunWorkers(ctx context.Context, w leak.Work) ([]leak.WorkerE
 	}
 	all.Wait()
 	return ends, errors.Join(errs...)
+}
+
+// A program's invocations are numbered and counted over workers as they are by the rig, each for as many operations as
+// it stands for; those of a lost worker have failed.
+func TestSpreadProgram(t *testing.T) {
+	c := commandKind.New().(*Command)
+	seen := filepath.Join(t.TempDir(), "seen")
+	c.Shell, c.Times, c.Concurrency, c.Operations = "echo $URL $OP >>"+seen+"; [ $OP -ne 47 ]", 10, 6, 3
+	c.Rules = []leak.PolicyRule{{Resources: []string{"secrets"}, Verbs: []string{"get"}}}
+	target := leak.Target{InCluster: func(context.Context) (string, error) { return "http://subject", nil }}
+	crew := &inProcess{}
+	tally, err := c.Spread(t.Context(), target, 41, 3, crew)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tally.Attempted != 30 || tally.Succeeded != 27 || tally.Failed != 3 || tally.Errors[0].Count != 3 {
+		t.Errorf("%+v", tally)
+	}
+	next := 41
+	for _, w := range tally.Workers {
+		if w.First != next || w.Attempted != w.Operations {
+			t.Errorf("%+v", tally.Workers)
+		}
+		next += w.Operations
+	}
+	var want []string
+	for op := 41; op < 71; op += 3 {
+		want = append(want, fmt.Sprintf("http://subject %d", op))
+	}
+	text, err := os.ReadFile(seen)
+	if got := strings.Split(strings.TrimSpace(string(text)), "\n"); err != nil || !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+		t.Errorf("%q, %v", got, err)
+	}
+	if rules := crew.works[0].Rules; len(rules) != 1 || rules[0].Resources[0] != "secrets" {
+		t.Errorf("%+v", rules)
+	}
+
+	tally, err = c.Spread(t.Context(), target, 41, 3, &inProcess{after: func(i int, end *leak.WorkerEnd) {
+		if i == 0 {
+			end.Result, end.Lost = nil, "killed"
+		}
+	}})
+	if first := tally.Workers[0]; err != nil || tally.Attempted != 30 || tally.Failed != first.Operations || first.Operations == 0 || first.Operations%3 != 0 {
+		t.Errorf("%+v, %v", tally, err)
+	}
+
+	c.Shell, c.Argv = "", []string{"./k6"}
+	if _, err := c.Spread(t.Context(), target, 1, 2, crew); err == nil || !strings.Contains(leak.Hint(err), "PATH") {
+		t.Errorf("a path: %v", err)
+	}
 }
 
 // From any number of workers the subject sees the very operations that it sees from the rig, and the tally

@@ -558,7 +558,7 @@ func (v *validator) workers(list string, actions []leak.Block[leak.Action]) {
 		shared, ok := b.Value.(leak.Spreader)
 		switch {
 		case !ok:
-			v.add(path, "leave it out; post, exec, watch and churn can be shared", "workers cannot perform %s: their image holds leakrig and no other program", b.Kind)
+			v.add(path, "leave it out", "workers cannot perform %s", b.Kind)
 		case b.Workers < 1 || b.Workers > leak.MaxWorkers:
 			v.add(path, "leave it out to have none", "%d is not between 1 and %d", b.Workers, leak.MaxWorkers)
 		case b.Workers > shared.MostWorkers() && !v.isReported(at+".times") && !v.isReported(at+".concurrency"):

@@ -47,7 +47,7 @@ func TestWorkers(t *testing.T) {
 		},
 		{
 			"of an action that is not shared", round, "post: {path: /, workers: 2}",
-			"10:36: spec.round[0].post.workers: workers cannot perform post: their image holds leakrig and no other program | leave it out; post, exec, watch and churn can be shared",
+			"10:36: spec.round[0].post.workers: workers cannot perform post | leave it out",
 		},
 		{
 			"of an action that is not shared, with a key that is not known", round, "post: {path: /, worker: 2}",

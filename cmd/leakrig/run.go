@@ -355,7 +355,7 @@ func (f *runFlags) preflight(ctx context.Context, k leak.Kind[leak.Provider], s 
 	if pre, ok := k.New().(leak.Preflighter); ok {
 		for _, v := range variants {
 			err := pre.Preflight(ctx, leak.BootOptions{
-				Spec: *s.Spec.Cluster, Fixtures: s.Spec.Fixtures, Pods: f.placed(s, k.Name) == leak.PlacementPod, LoadsPods: loadsPods(s), Workers: hasWorkers(s),
+				Spec: *s.Spec.Cluster, Fixtures: s.Spec.Fixtures, Pods: f.placed(s, k.Name) == leak.PlacementPod, LoadsPods: loadsPods(s), Workers: hasWorkers(s), Programs: workerPrograms(s),
 				Node: v.Node, Components: s.Spec.Subject.Components, Progress: p,
 			})
 			if err != nil || !s.Spec.OwnClusters() {
@@ -503,7 +503,7 @@ func (b boot) up(ctx context.Context, s *leak.Scenario, v leak.Variant, progress
 	}
 	return b.provider.New().Boot(ctx, leak.BootOptions{
 		Spec: *s.Spec.Cluster, Fixtures: s.Spec.Fixtures, Run: b.run, Node: v.Node, Components: s.Spec.Subject.Components,
-		Scratch: b.scratch, Logs: b.logs, Progress: progress,
+		Programs: workerPrograms(s), Scratch: b.scratch, Logs: b.logs, Progress: progress,
 	})
 }
 

@@ -97,12 +97,15 @@ func TestKind(t *testing.T) {
 	t.Logf("a run that reuses the cluster took %s", time.Since(began).Round(time.Second))
 	// A rig that is killed under load there leaves its namespace to the next one.
 	onExisting := []string{"--cluster", "existing", "--kubeconfig", kept[1]}
+	own := os.TempDir()
+	t.Setenv("TMPDIR", t.TempDir()) // its folder there is too young for the next one to remove
 	killed := start(t, append([]string{"run", "watch-then-delete", "--variant", "fixed", "--runs-dir", t.TempDir()}, onExisting...)...)
 	killed.until(t, `fixed: round 1/8`)
 	if err := killed.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = killed.cmd.Wait()
+	t.Setenv("TMPDIR", own)
 	if r := measure("process on existing", "process", onExisting...); !regexp.MustCompile(`removed what a run that was killed has left: .*namespace leakrig-`).MatchString(r.stderr) {
 		t.Errorf("the namespace of a rig that was killed: %s", r)
 	}

@@ -43,7 +43,8 @@ spec:
     - stack: {name: planted, match: 'main\.leakySend', state: chan send, maxPerOp: 0.01}
 `
 
-// What the actions do that go through the API server, with the rights that their workers have, and no more.
+// What the other actions do, with the rights that their workers have, and no more: through the API server, and by a
+// program of the rig's machine.
 const workersThroughAPI = `apiVersion: leakrig.dev/v1
 kind: Scenario
 metadata: {name: workers-api}
@@ -62,6 +63,7 @@ spec:
         times: 20
         concurrency: 4
         workers: 2
+    - command: {argv: [program, "5"], times: 20, concurrency: 4, operations: 5, workers: 2}
   operation: watch
   settle: {quiet: 300ms, timeout: 20s}
   probes: [goroutine]
@@ -154,13 +156,14 @@ func TestKindWorkers(t *testing.T) {
 		checkLost(t, got, runDir(t, runs), name, lost)
 	}
 
+	t.Setenv("PATH", filepath.Dir(built(t, "internal/e2e", "./testdata/hit"))+":"+os.Getenv("PATH"))
 	at, runs := time.Now(), t.TempDir()
 	if r := run(t, args(file("workers-api", workersThroughAPI), runs, "--reuse")...); r.code != leak.ExitMet {
 		t.Error(r)
 	} else {
 		for _, tally := range readRecord(t, runDir(t, runs)).Variants[0].Final().Load {
-			if tally.Failed > 0 || len(tally.Workers) != 2 {
-				t.Errorf("%+v", tally)
+			if want := map[string]int{"exec": 6, "watch": 20, "churn": 20, "command": 100}[tally.Action]; tally.Failed > 0 || tally.Attempted != want || len(tally.Workers) != 2 {
+				t.Errorf("%+v, want %d", tally, want)
 			}
 		}
 		t.Logf("through the API server, in %s\n%s", time.Since(at).Round(time.Second), r.stderr)
