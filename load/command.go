@@ -65,6 +65,11 @@ func (c *Command) Validate() error {
 		bad.add("operations", "", "must be at least 1, and with times make at most %d a round; is %d", maxTimes, c.Operations)
 	}
 	c.expected.validate(&bad)
+	for _, r := range c.Rules {
+		if len(r.Resources) == 0 || len(r.Verbs) == 0 {
+			bad.add("rules", "as in [{resources: [configmaps], verbs: [list, watch]}]", "one of them is without resources or verbs")
+		}
+	}
 	return errors.Join(bad...)
 }
 
@@ -74,7 +79,7 @@ const killDelay = time.Second
 // Run runs the program.
 func (c *Command) Run(ctx context.Context, t leak.Target, first int) (leak.Tally, error) {
 	tally, err := summed(c.run(ctx, t, first))
-	c.counted(&tally)
+	multiply(&tally, c.Operations)
 	return tally, err
 }
 
@@ -126,21 +131,7 @@ func (c *Command) run(ctx context.Context, t leak.Target, first int) (*outcome, 
 	}), nil
 }
 
-// counted makes of a tally of invocations one of operations.
-func (c *Command) counted(tally *leak.Tally) {
-	multiply(tally, c.Operations)
-	for i := range tally.Shares {
-		multiply(&tally.Shares[i], c.Operations)
-	}
-	for i := range tally.Workers {
-		w := &tally.Workers[i]
-		w.Operations *= c.Operations
-		w.Attempted *= c.Operations
-		w.Succeeded *= c.Operations
-	}
-}
-
-// multiply makes a tally of invocations one of operations.
+// multiply makes of a tally of invocations one of operations.
 func multiply(t *leak.Tally, operations int) {
 	t.Attempted *= operations
 	t.Succeeded *= operations
@@ -149,6 +140,15 @@ func multiply(t *leak.Tally, operations int) {
 	t.Silent *= operations
 	for i := range t.Errors {
 		t.Errors[i].Count *= operations
+	}
+	for i := range t.Shares {
+		multiply(&t.Shares[i], operations)
+	}
+	for i := range t.Workers {
+		w := &t.Workers[i]
+		w.Operations *= operations
+		w.Attempted *= operations
+		w.Succeeded *= operations
 	}
 }
 

@@ -40,7 +40,7 @@ func (c *Command) Spread(ctx context.Context, t leak.Target, first, workers int,
 		return leak.Tally{}, leak.WithHint(fmt.Errorf("workers: %s is a path, and their image another file system", c.Program()), "give the program's name alone, and its folder on the PATH")
 	}
 	tally, err := spread(ctx, commandKind.Name, c, t, first, workers, crew)
-	c.counted(&tally)
+	multiply(&tally, c.Operations)
 	return tally, err
 }
 

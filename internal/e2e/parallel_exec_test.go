@@ -18,7 +18,7 @@ func TestParallelExec(t *testing.T) {
 	needsKind(t)
 	privateTmp(t)
 	runs := t.TempDir()
-	r := run(t, "run", "parallel-exec", "--variant", "leaky,fixed", "--rounds", "4", "--set", "timeout=45s", "--runs-dir", runs)
+	r := run(t, "run", "parallel-exec", "--variant", "leaky,fixed", "--rounds", "4", "--runs-dir", runs)
 	if r.code != leak.ExitMet {
 		t.Fatal(r)
 	}
