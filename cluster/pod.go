@@ -133,7 +133,7 @@ func (p *pod) deployment(image string) (*appsv1.Deployment, error) {
 		Name: subjectName, Image: image, ImagePullPolicy: corev1.PullNever,
 		Args: p.launch.Args, Env: p.env(),
 		Ports:           []corev1.ContainerPort{{ContainerPort: p.port}},
-		Resources:       corev1.ResourceRequirements{Limits: limits},
+		Resources:       corev1.ResourceRequirements{Limits: limits, Requests: corev1.ResourceList{corev1.ResourceMemory: podMemory(limits)}},
 		SecurityContext: confined(),
 	}
 	return &appsv1.Deployment{
@@ -172,6 +172,15 @@ func resourceList(limits map[string]string) (corev1.ResourceList, error) {
 		list[corev1.ResourceName(name)] = q
 	}
 	return list, nil
+}
+
+// podMemory is what a node sets aside for a subject. Without a word it would be the whole limit, and a node hold few replicas.
+func podMemory(limits corev1.ResourceList) resource.Quantity {
+	asked := resource.MustParse("64Mi")
+	if limit := limits[corev1.ResourceMemory]; limit.Cmp(asked) < 0 {
+		return limit
+	}
+	return asked
 }
 
 func (p *pod) env() []corev1.EnvVar {

@@ -29,6 +29,10 @@ const (
 	workerReadyTimeout = 90 * time.Second
 	// workerStarts is how often workers are started anew where one was lost before there was any load.
 	workerStarts = 3
+	// workerMemory is what a worker may take, and programMemory what each program that it runs at once may besides, in
+	// bytes.
+	workerMemory  = 512 << 20
+	programMemory = 256 << 20
 	// workerGrace is how long a worker that is stopped may take to tell what it did.
 	workerGrace = int64(10)
 	// workerPoll is how often the rig looks at workers, and workers at least for their start.
@@ -88,15 +92,22 @@ func (w workerSource) check() error {
 	if w.image != "" {
 		return nil
 	}
-	if _, err := w.found(); err != nil {
+	programs, err := w.found()
+	if err != nil {
 		return err
 	}
 	rig, err := w.binary()
-	if err == nil {
-		_, err = static(rig)
+	if err != nil {
+		return err
 	}
+	arch, err := static(rig)
 	if err != nil {
 		return usage("--worker-rig names a static binary of leakrig for Linux, as CGO_ENABLED=0 GOOS=linux go build ./cmd/leakrig makes it", "load from workers: %s: %w", rig, err)
+	}
+	for _, p := range programs {
+		if is, err := static(p); err != nil || is != arch {
+			return usage("--worker-rig names a leakrig of another architecture", "load from workers: %s is for %s, and leakrig for %s", p, is, arch)
+		}
 	}
 	return nil
 }
@@ -287,7 +298,7 @@ func (c *crew) job() *batchv1.Job {
 		},
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
+			Limits:   corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(workerMemory+int64(c.work.Programs)*programMemory, resource.BinarySI)},
 		},
 		SecurityContext: confined(),
 		VolumeMounts:    []corev1.VolumeMount{{Name: "order", MountPath: orderFolder, ReadOnly: true}, {Name: "tmp", MountPath: "/tmp"}},

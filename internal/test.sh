@@ -65,6 +65,7 @@ awk '
 	/^=== RUN   [^\/]*$/ { n = 0 }
 	{ lines[n++] = $0 }
 	/^--- FAIL/ { print "\nfailed:"; for (i = n > 120 ? n - 120 : 0; i < n; i++) print lines[i] }' "$log"
+awk '/^--- (PASS|FAIL): (TestKind|TestParallelExec)/ { gsub(/[()s]/, "", $NF); t += $NF } END { printf "tests that boot kind clusters: %d min\n", t / 60 }' "$log"
 passed=$(grep -c '^--- PASS' "$log" || true)
 failed=$(grep -c '^--- FAIL' "$log" || true)
 echo "$passed passed, $failed failed"

@@ -39,6 +39,8 @@ type Work struct {
 	Order []byte
 	// Rules are what they may do through the API server, beside telling how they ended.
 	Rules []WorkerRule
+	// Programs is how many programs one of them runs at once, at most, beside itself.
+	Programs int
 	// Limit is how long the work may take after its start; whoever has not ended then is lost.
 	Limit time.Duration
 }

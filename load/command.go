@@ -41,7 +41,7 @@ type Command struct {
 	podsOf     `yaml:",inline"`
 	pace       `yaml:",inline"`
 	expected   `yaml:",inline"`
-	Rules      []leak.PolicyRule `yaml:"rules,omitempty" doc:"what it may do through the API server in the run's namespace where workers run it, as in an RBAC Role; nothing else is allowed"`
+	Rules      []leak.PolicyRule `yaml:"rules,omitempty" doc:"what it may do through the API server where workers run it, in the namespace above, as in an RBAC Role; nothing else is allowed"`
 }
 
 // Validate tells all problems at once.
@@ -155,8 +155,13 @@ func multiply(t *leak.Tally, operations int) {
 // environ is the rig's own environment without what leads to a cluster, as subjects get it, and what
 // leads to this one.
 func (c *Command) environ(ctx context.Context, t leak.Target) ([]string, error) {
-	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "KUBERNETES_SERVICE_") })
-	env = append(env, "KUBECONFIG="+cmp.Or(t.Kubeconfig, os.DevNull), "URL="+t.URL)
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		return strings.HasPrefix(kv, "KUBERNETES_SERVICE_") || strings.HasPrefix(kv, "URL=")
+	})
+	env = append(env, "KUBECONFIG="+cmp.Or(t.Kubeconfig, os.DevNull))
+	if t.URL != "" {
+		env = append(env, "URL="+t.URL)
+	}
 	if t.Kubeconfig == "" {
 		return env, nil
 	}

@@ -136,7 +136,13 @@ func spread(ctx context.Context, kind string, a spreadable, t leak.Target, first
 	if err != nil {
 		return leak.Tally{}, err
 	}
-	ends, err := crew.RunWorkers(ctx, leak.Work{Workers: workers, Order: text, Rules: rules, Limit: a.limit(parts)})
+	work := leak.Work{Workers: workers, Order: text, Rules: rules, Limit: a.limit(parts)}
+	if _, ok := a.(leak.ProgramUser); ok {
+		for _, mine := range parts {
+			work.Programs = max(work.Programs, mine.Concurrency)
+		}
+	}
+	ends, err := crew.RunWorkers(ctx, work)
 	if err != nil {
 		return leak.Tally{}, err
 	}

@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"path/filepath"
-	"strings"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -36,9 +33,6 @@ func (c *Churn) Spread(ctx context.Context, t leak.Target, first, workers int, c
 
 // Spread runs the program from workers, whose image must hold it.
 func (c *Command) Spread(ctx context.Context, t leak.Target, first, workers int, crew leak.Crew) (leak.Tally, error) {
-	if strings.ContainsRune(c.Program(), filepath.Separator) {
-		return leak.Tally{}, leak.WithHint(fmt.Errorf("workers: %s is a path, and their image another file system", c.Program()), "give the program's name alone, and its folder on the PATH")
-	}
 	tally, err := spread(ctx, commandKind.Name, c, t, first, workers, crew)
 	multiply(&tally, c.Operations)
 	return tally, err
@@ -46,7 +40,7 @@ func (c *Command) Spread(ctx context.Context, t leak.Target, first, workers int,
 
 // Program is what workers need beside the rig.
 func (c *Command) Program() string {
-	if c.Shell != "" {
+	if c.Shell != "" || len(c.Argv) == 0 {
 		return "sh"
 	}
 	return c.Argv[0]
@@ -123,7 +117,7 @@ func (e *Exec) rules(_ context.Context, t leak.Target) ([]leak.WorkerRule, error
 func (c *Command) rules(_ context.Context, t leak.Target) ([]leak.WorkerRule, error) {
 	var rules []leak.WorkerRule
 	for _, r := range c.Rules {
-		rules = append(rules, leak.WorkerRule{PolicyRule: r})
+		rules = append(rules, leak.WorkerRule{Namespace: c.Namespace, PolicyRule: r})
 	}
 	if c.Selector != "" || t.Selector != "" { // for POD
 		rules = append(rules, leak.WorkerRule{Namespace: cmp.Or(c.Namespace, t.Namespace), PolicyRule: leak.PolicyRule{Resources: []string{"pods"}, Verbs: []string{"list"}}})

@@ -184,11 +184,6 @@ func TestSpreadProgram(t *testing.T) {
 	if first := tally.Workers[0]; err != nil || tally.Attempted != 30 || tally.Failed != first.Operations || first.Operations == 0 || first.Operations%3 != 0 {
 		t.Errorf("%+v, %v", tally, err)
 	}
-
-	c.Shell, c.Argv = "", []string{"./k6"}
-	if _, err := c.Spread(t.Context(), target, 1, 2, crew); err == nil || !strings.Contains(leak.Hint(err), "PATH") {
-		t.Errorf("a path: %v", err)
-	}
 }
 
 // From any number of workers the subject sees the very operations that it sees from the rig, and the tally
@@ -418,6 +413,10 @@ func TestOrders(t *testing.T) {
 			Command: []string{"ls", "{{.Op}}"}, podsOf: podsOf{"n", "a=b"}, Container: "c", Stdin: "i", TTY: true, Protocol: "spdy",
 			pace: pace{Times: 9, Concurrency: 3, Timeout: timeout}, expected: expected{3, "out"},
 		},
+		"command": &Command{
+			Argv: []string{"k6", "{{.Op}}"}, Operations: 2, podsOf: podsOf{"n", "a=b"}, Rules: []leak.PolicyRule{{Resources: []string{"pods"}, Verbs: []string{"get"}}},
+			pace: pace{Times: 9, Concurrency: 3, Timeout: timeout}, expected: expected{3, "out"},
+		},
 		"watch": &Watch{Template: "t", End: "abandon", pace: pace{Times: 9, Concurrency: 3, Timeout: timeout}},
 		"churn": &Churn{Template: "t", Lifetime: leak.Duration(time.Second), pace: pace{Times: 9, Concurrency: 3, Timeout: timeout}},
 	} {
@@ -434,10 +433,10 @@ func TestOrders(t *testing.T) {
 			t.Errorf("%s: %+v became %+v", kind, a, got)
 		}
 		to := o.target(o.Parts[0], "/kubeconfig")
-		if url := map[bool]string{true: "http://10.0.0.1:80"}[kind == "post"]; to.URL != url || to.Namespace != "run" || to.Selector != "app=s" || to.Kubeconfig != "/kubeconfig" || to.Replicas != nil {
+		if url := map[bool]string{true: "http://10.0.0.1:80"}[kind == "post" || kind == "command"]; to.URL != url || to.Namespace != "run" || to.Selector != "app=s" || to.Kubeconfig != "/kubeconfig" || to.Replicas != nil {
 			t.Errorf("%s: %+v", kind, to)
 		}
-		for _, bad := range []string{"", "{}", `{"format":2}`, strings.Replace(string(text), `"kind":"`+kind, `"kind":"command`, 1), strings.Replace(string(text), `"format"`, `"more":1,"format"`, 1)} {
+		for _, bad := range []string{"", "{}", `{"format":2}`, strings.Replace(string(text), `"kind":"`+kind, `"kind":"nosuch`, 1), strings.Replace(string(text), `"format"`, `"more":1,"format"`, 1)} {
 			if _, _, err := readOrder([]byte(bad), 0); err == nil {
 				t.Errorf("%s: %q was taken", kind, bad)
 			}
@@ -463,6 +462,8 @@ func TestWorkerRules(t *testing.T) {
 	target := leak.Target{Namespace: "run"}
 	for _, c := range []struct{ got, want string }{
 		{names((&Post{}).rules(t.Context(), target)), ""},
+		{names((&Command{Rules: []leak.PolicyRule{{Resources: []string{"secrets"}, Verbs: []string{"get"}}}}).rules(t.Context(), target)), "[] [secrets] [get]"},
+		{names((&Command{podsOf: podsOf{"web", "a=b"}, Rules: []leak.PolicyRule{{Resources: []string{"secrets"}, Verbs: []string{"get"}}}}).rules(t.Context(), target)), "web[] [secrets] [get] web[] [pods] [list]"},
 		{names((&Exec{Protocol: protocolWebSocket}).rules(t.Context(), target)), "run[] [pods] [list] run[] [pods/exec] [create get]"},
 		{names((&Exec{Protocol: protocolSPDY, podsOf: podsOf{"web", "a=b"}}).rules(t.Context(), target)), "web[] [pods] [list] web[] [pods/exec] [create]"},
 	} {

@@ -38,6 +38,9 @@ func (x variant) Replicas() []replicaLine {
 			l.Growth = c.Growth()
 			l.PerOperation = !c.InAll()
 			l.value = vv.Findings[i].PerOperation
+			if points := rounds(vv.Findings[i].Points); c.InAll() && len(points) > 0 {
+				l.value = points[len(points)-1].Value - points[0].Value
+			}
 		}
 		lines = append(lines, l)
 	}
@@ -60,14 +63,14 @@ func (x variant) telling() string {
 	return ""
 }
 
-// fewReplicas have a line each in formats of text; of more, those of one outcome share one.
-const fewReplicas = 8
+// linesApart is how many replicas have a line each in formats of text; of more, those of one outcome share one.
+const linesApart = 8
 
 // ReplicaLines are the replicas for formats of text.
 func (x variant) ReplicaLines() []string {
 	var lines []string
 	all := x.Replicas()
-	if len(all) <= fewReplicas {
+	if len(all) <= linesApart {
 		for _, l := range all {
 			lines = append(lines, l.String())
 		}
@@ -87,9 +90,15 @@ func (x variant) ReplicaLines() []string {
 	slices.SortFunc(outcomes, func(a, b leak.Outcome) int { return len(same[a]) - len(same[b]) }) // who stands out comes first
 	for _, o := range outcomes {
 		group := same[o]
+		told := fmt.Sprintf("%d of %d replicas %s", len(group), len(all), o)
+		group = slices.DeleteFunc(group, func(l replicaLine) bool { return l.Growth == "–" })
+		if len(group) == 0 {
+			lines = append(lines, told)
+			continue
+		}
 		slices.SortStableFunc(group, func(a, b replicaLine) int { return cmp.Compare(a.value, b.value) })
 		typical, most := group[(len(group)-1)/2], group[len(group)-1]
-		line := fmt.Sprintf("%d of %d replicas %s: %s %s", len(group), len(all), o, typical.Check, typical.growth())
+		line := fmt.Sprintf("%s: %s %s", told, typical.Check, typical.growth())
 		if most.Growth != typical.Growth {
 			line += fmt.Sprintf(" typically, at most %s (replica %d)", most.growth(), most.Number)
 		}

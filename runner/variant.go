@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -247,9 +246,8 @@ func (m *measurement) keep(ctx context.Context, round int, load []leak.Tally) er
 	}
 	m.remove(gone) // the record on disk no longer refers to them
 	all := m.each()
-	if len(all) > fewReplicas {
-		worst := slices.MaxFunc(all, func(a, b *measurement) int { return cmp.Compare(a.grown(), b.grown()) })
-		m.Progress.Log("%s  (of %d replicas the one that grew most)", worst.line(worst.record.Final()), len(all))
+	if len(all) > linesApart {
+		m.Progress.Log("%s", condensed(all))
 		return nil
 	}
 	for _, one := range all {
@@ -258,8 +256,32 @@ func (m *measurement) keep(ctx context.Context, round int, load []leak.Tally) er
 	return nil
 }
 
-// fewReplicas have a line of progress each.
-const fewReplicas = 4
+// linesApart is how many replicas have a line of progress each.
+const linesApart = 4
+
+// condensed is one line of many replicas: that of the one which grew most, and how many had trouble.
+func condensed(all []*measurement) string {
+	worst, trouble := all[0], 0
+	for _, one := range all {
+		final := one.record.Final()
+		if !final.Settle.Settled || slices.ContainsFunc(final.Load, func(t leak.Tally) bool { return t.Failed > 0 }) {
+			trouble++
+		}
+		if one.grown() > worst.grown() {
+			worst = one
+		}
+	}
+	text := worst.line(worst.record.Final())
+	if len(worst.record.Snapshots) > 1 {
+		text += fmt.Sprintf("  (the most of %d replicas)", len(all))
+	} else {
+		text += fmt.Sprintf("  (the first of %d replicas)", len(all))
+	}
+	if trouble > 0 {
+		text += fmt.Sprintf("  %d with failed operations or unsettled", trouble)
+	}
+	return text
+}
 
 // grown is what the default metric of the first probe gained since the baseline.
 func (m *measurement) grown() float64 {

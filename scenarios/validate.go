@@ -564,6 +564,9 @@ func (v *validator) workers(list string, actions []leak.Block[leak.Action]) {
 		case b.Workers > shared.MostWorkers() && !v.isReported(at+".times") && !v.isReported(at+".concurrency"):
 			v.add(path, "each worker has at least one operation, and one under way: raise times and concurrency", "%d workers share the operations of %d", b.Workers, shared.MostWorkers())
 		}
+		if p, ok := b.Value.(leak.ProgramUser); ok && strings.Contains(p.Program(), "/") && !v.isReported(at+".argv") {
+			v.add(at+".argv", "give its name alone, with its folder on the PATH", "%s is a path of this machine, and workers have another file system", quote(p.Program()))
+		}
 		if v.s.Spec.Cluster == nil && !v.isReported("spec.cluster") && !v.isReported(at) {
 			v.add(path, "give spec.cluster, or leave workers out", "workers are pods, and the scenario has no cluster")
 		}

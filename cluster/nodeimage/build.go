@@ -38,6 +38,9 @@ func Build(ctx context.Context, o Options) (ref string, err error) {
 		return ref, fmt.Errorf("node image %s: %w", ref, err)
 	}
 	o.Progress.Log("node image: %s is built, in %s", ref, time.Since(start).Round(time.Second))
+	if b.recipe.debian.mirror != "" {
+		o.Progress.Log("node image: runs take it where %s is the same", mirrorVariable)
+	}
 	return ref, nil
 }
 

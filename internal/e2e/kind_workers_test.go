@@ -63,7 +63,13 @@ spec:
         times: 20
         concurrency: 4
         workers: 2
-    - command: {argv: [program, "5"], times: 20, concurrency: 4, operations: 5, workers: 2}
+    - command:
+        argv: [program, "5"]
+        rules: [{resources: [pods], verbs: [get]}]
+        times: 20
+        concurrency: 4
+        operations: 5
+        workers: 2
   operation: watch
   settle: {quiet: 300ms, timeout: 20s}
   probes: [goroutine]

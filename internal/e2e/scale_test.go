@@ -28,6 +28,7 @@ func TestScale(t *testing.T) {
 		{1000, 100, 1},
 		{1000, 10, 4},
 		{1000, 10, 16},
+		{100, 10, 256},
 	} {
 		dir := leak.RunDir(t.TempDir())
 		measureCommand(t, sized, "-stacks", fmt.Sprint(c.stacks), "-rounds", fmt.Sprint(c.rounds), "-subjects", fmt.Sprint(c.subjects), string(dir))

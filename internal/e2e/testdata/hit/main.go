@@ -1,12 +1,17 @@
-// Command hit is a program as workers run it: it makes so many requests of the subject, once it has found the cluster
-// and the subject's pod in its environment.
+// Command hit is a program as workers run it: it makes so many requests of the subject, and one of the API server, with
+// what it finds in its environment.
 package main
 
 import (
+	"context"
 	"log"
 	"net/http"
 	"os"
 	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 func main() {
@@ -14,8 +19,16 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := os.Stat(os.Getenv("KUBECONFIG")); err != nil || os.Getenv("NAMESPACE") == "" || os.Getenv("POD") == "" {
-		log.Fatalf("not the environment of a command: %v %v", os.Environ(), err)
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := client.CoreV1().Pods(os.Getenv("NAMESPACE")).Get(context.Background(), os.Getenv("POD"), metav1.GetOptions{}); err != nil {
+		log.Fatal(err)
 	}
 	for range n {
 		answer, err := http.Post(os.Getenv("URL")+"/work", "text/plain", nil)
