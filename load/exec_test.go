@@ -193,6 +193,7 @@ func TestExecOperations(t *testing.T) {
 // How an exec can end, and how it is counted.
 func TestExecEnds(t *testing.T) {
 	perProtocol(t, func(t *testing.T, protocol string) {
+		t.Parallel()
 		const times = 6
 		for _, c := range []struct {
 			name             string
@@ -220,6 +221,7 @@ func TestExecEnds(t *testing.T) {
 			{"hangs before the upgrade", func(e *Exec) { e.Command = []string{"never-upgraded"} }, times, 0, "timed out"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
 				s := serveAPI(t, "a")
 				tally := runExec(t, execAction(func(e *Exec) {
 					e.Protocol, e.Times, e.Concurrency = protocol, times, 3

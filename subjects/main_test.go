@@ -42,7 +42,7 @@ func playSubject(mode string) {
 		os.Exit(3)
 	case "deaf": // listens nowhere, and does not mind SIGTERM
 		signal.Ignore(syscall.SIGTERM)
-		select {}
+		time.Sleep(time.Hour) // select {} would be a deadlock to Go
 	case "unready":
 		status = http.StatusServiceUnavailable
 	case "stubborn":
