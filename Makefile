@@ -60,7 +60,7 @@ bench: ## what the rig costs: benchmarks for benchstat, what grows with what, po
 	go test -tags 'e2e bench' -count=1 -v -timeout 30m -run 'PostCost|KindExecCost|Scale$$' ./internal/e2e
 
 quick: ## unit tests only, without the scripts that take long
-	go test ./...
+	go test -p 4 ./...
 
 lint: ## linters, pinned in internal/tools; go vet of the subjects with each modfile; the workflows
 	internal/lint.sh
