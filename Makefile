@@ -10,7 +10,7 @@ SOAK    ?= 16m
 WHAT    ?= scenario tutorial
 
 .DEFAULT_GOAL := help
-.PHONY: help build scenario node-image example simulate doctor selfcheck selfcheck-nightly soak fuzz nightly fresh bench test quick lint release clean
+.PHONY: help build scenario node-image example simulate doctor selfcheck selfcheck-nightly soak fuzz nightly fresh bench test test-kind quick lint release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ doctor: build ## tell what this machine can do, what is missing, and what to typ
 
 test: ## all tests, those against real parts included (builds kube-apiserver at first)
 	internal/test.sh
+
+test-kind: ## those of them that boot kind clusters, as on docker and podman
+	CGO_ENABLED=0 go test -p 1 -count=1 -v -tags e2e -timeout 60m -run '^(TestKind|TestParallelExec)' ./internal/e2e ./cluster
 
 selfcheck: build ## leaks of known size and look-alikes on this machine: REPEATS=1
 	bin/leakrig selfcheck --repeats $(REPEATS)

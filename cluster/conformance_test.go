@@ -28,22 +28,9 @@ import (
 	"github.com/leakrig/leakrig/subjects"
 )
 
-// Every node reaches the pods of every other, by the routes between their networks.
-func TestKindThreeNodes(t *testing.T) {
+// reachFromEveryNode has every node reach a pod, by the routes between their networks.
+func reachFromEveryNode(t *testing.T, c *kindCluster) {
 	ctx := context.Background()
-	k := needsKind(t)
-	o := leak.BootOptions{
-		Spec: leak.ClusterSpec{Nodes: 3}, Run: "three", Scratch: t.TempDir(), Logs: t.TempDir(), Progress: testProgress{t},
-	}
-	booted, err := k.Boot(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer mustClose(t, booted)
-	c := booted.(*kindCluster)
-	if c.Info().Nodes != 3 {
-		t.Errorf("%d nodes", c.Info().Nodes)
-	}
 	s, err := c.RunPod(ctx, calibration(t, "-plant=nothing"))
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +46,7 @@ func TestKindThreeNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	nodes, err := c.engine.run(ctx, "ps", "--filter", "label="+clusterLabel+"="+c.name, "--format", "{{.Names}}")
-	if err != nil || len(strings.Fields(nodes)) != 3 {
+	if err != nil || len(strings.Fields(nodes)) != c.Info().Nodes {
 		t.Fatalf("nodes %q %v", nodes, err)
 	}
 	for node := range strings.FieldsSeq(nodes) {
@@ -68,7 +55,6 @@ func TestKindThreeNodes(t *testing.T) {
 			t.Errorf("from %s: %q %v", node, out, err)
 		}
 	}
-	fmt.Println("MET kind")
 }
 
 func mustClose(t *testing.T, c leak.Cluster) {
@@ -78,7 +64,7 @@ func mustClose(t *testing.T, c leak.Cluster) {
 	}
 }
 
-// needsKind skips a test, loudly, where no engine answers, and never in CI.
+// needsKind skips a test, loudly, where no engine answers, or not the one that kind's variable names, and never in CI.
 func needsKind(t *testing.T) *Kind {
 	t.Helper()
 	ctx := context.Background()
@@ -99,6 +85,9 @@ func needsKind(t *testing.T) *Kind {
 	t.Cleanup(func() {
 		if left := containersOf(t, ""); left != "" {
 			t.Errorf("containers are left: %s", left)
+		}
+		if left, err := e.volumes(ctx); err != nil || len(left) > 0 {
+			t.Errorf("volumes are left: %v %v", left, err)
 		}
 	})
 	return &Kind{Options{Cache: cacheDir(t)}}
@@ -132,19 +121,32 @@ func cacheDir(t *testing.T) string {
 }
 
 func TestEmbedded(t *testing.T) {
-	conform(t, &Embedded{Cache: cacheDir(t)}, "conformance", func(o leak.BootOptions) bool {
+	conform(t, &Embedded{Cache: cacheDir(t)}, "conformance", 0, func(o leak.BootOptions) bool {
 		return len(processesWith(o.Scratch)) > 0
 	})
 }
 
-func TestKind(t *testing.T) {
-	k := needsKind(t)
-	conform(t, k, "conformance", func(leak.BootOptions) bool { return containersOf(t, "conformance") != "" })
+func TestKind(t *testing.T) { conformKind(t, "docker") }
+
+func TestKindPodman(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: nothing was run on podman, which was tried as root alone")
+	}
+	conformKind(t, "podman")
 }
 
-// conform is what every provider has to do. begun tells that a boot has made something, and has yet more to do; nil
-// is from its start.
-func conform(t *testing.T, p leak.Provider, run string, begun func(leak.BootOptions) bool) {
+func conformKind(t *testing.T, engine string) {
+	t.Setenv(kindsEngine, engine)
+	k := needsKind(t)
+	if engine == "podman" {
+		fmt.Println("MET podman")
+	}
+	conform(t, k, "conformance", 3, func(leak.BootOptions) bool { return containersOf(t, "conformance") != "" })
+}
+
+// conform is what every provider has to do, with so many nodes where it makes any. begun tells that a boot has made
+// something, and has yet more to do; nil is from its start.
+func conform(t *testing.T, p leak.Provider, run string, nodes int, begun func(leak.BootOptions) bool) {
 	ctx := context.Background()
 	options := func(t *testing.T) leak.BootOptions {
 		return leak.BootOptions{
@@ -154,6 +156,7 @@ func conform(t *testing.T, p leak.Provider, run string, begun func(leak.BootOpti
 	}
 	t.Run("boot, reach, check, close", func(t *testing.T) {
 		o := options(t)
+		o.Spec.Nodes = nodes
 		c, err := p.Boot(ctx, o)
 		if err != nil {
 			t.Fatal(err)
@@ -185,6 +188,10 @@ func conform(t *testing.T, p leak.Provider, run string, begun func(leak.BootOpti
 		}
 		switch c := c.(type) {
 		case *kindCluster:
+			if c.Info().Nodes != nodes {
+				t.Errorf("%d nodes", c.Info().Nodes)
+			}
+			reachFromEveryNode(t, c)
 			observeKind(t, c)
 		case leak.Observer:
 			observeComponents(t, c, []string{leak.KubeAPIServer}, nil)
@@ -283,7 +290,7 @@ func createPod(t *testing.T, kubeconfig string) {
 func attach(t *testing.T, kubeconfig string) {
 	ctx := context.Background()
 	x := &Existing{Options: Options{KubeconfigFile: kubeconfig, Protected: []string{"prod"}, Cache: t.TempDir()}}
-	conform(t, x, "attached-conformance", nil)
+	conform(t, x, "attached-conformance", 0, nil)
 	o := leak.BootOptions{Run: "attached", Scratch: t.TempDir(), Logs: t.TempDir(), Progress: testProgress{t}}
 	if err := x.Preflight(ctx, o); err != nil {
 		t.Fatal(err)
@@ -307,6 +314,17 @@ func attach(t *testing.T, kubeconfig string) {
 	}
 	if err := c.Close(ctx); err != nil {
 		t.Error(err)
+	}
+	// A request that is broken off may be carried out all the same.
+	for i := range 20 {
+		o.Run, o.Scratch = fmt.Sprintf("attached-%d", i), t.TempDir()
+		cancelled, cancel := context.WithTimeout(ctx, time.Duration(i)*250*time.Microsecond)
+		if c, err := x.Boot(cancelled, o); err == nil {
+			if err := c.Close(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		cancel()
 	}
 	// Neither this run's nor, of what conform has tried, that of a boot which was cancelled or had no place.
 	namespaces, err := a.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: leak.RunLabel})

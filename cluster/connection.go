@@ -53,8 +53,14 @@ func connect(ctx context.Context, config *api.Config, o leak.BootOptions) (*conn
 	if c.client, err = kubernetes.NewForConfig(c.config); err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
-	_, err = c.client.CoreV1().Namespaces().Create(ctx,
+	creating, created := outlive(ctx)
+	_, err = c.client.CoreV1().Namespaces().Create(creating,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace, Labels: c.labels()}}, metav1.CreateOptions{})
+	unanswered := creating.Err() != nil // it may still be carried out, after the deletion
+	created()
+	if err == nil {
+		err = context.Cause(ctx) // it ended meanwhile
+	}
 	if err == nil {
 		config.Contexts[config.CurrentContext].Namespace = c.namespace
 		c.kubeconfig = filepath.Join(o.Scratch, "kubeconfig")
@@ -64,17 +70,33 @@ func connect(ctx context.Context, config *api.Config, o leak.BootOptions) (*conn
 		return nil, fmt.Errorf("namespace %s: %w", c.namespace, err)
 	}
 	if err != nil {
-		// An interrupted request may have been carried out all the same.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
 		err = fmt.Errorf("namespace %s: %w", c.namespace, err)
-		if _, gone := c.deleteNamespace(ctx); gone != nil {
-			return nil, &leftError{errors.Join(err, gone)}
+		if gone, failed := c.deleteNamespace(ctx); failed != nil || gone && unanswered {
+			return nil, &leftError{errors.Join(err, failed)}
 		}
 		return nil, err
 	}
 	return c, nil
 }
+
+// outlive returns a context that ends some seconds after ctx does: for requests that make what nothing takes along when
+// it goes. One that is broken off may be carried out after the deletion of what it makes, which then finds nothing.
+func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
+	late, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-late.Done():
+		case <-time.After(answerTimeout):
+			cancel(context.Cause(ctx))
+		}
+	})
+	return late, func() { stop(); cancel(context.Canceled) }
+}
+
+// answerTimeout is how long a user who has pressed Ctrl-C waits for an API server that does not answer.
+const answerTimeout = 5 * time.Second
 
 // leftError is one after which the run's namespace may still be there.
 type leftError struct{ error }

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -94,17 +97,68 @@ func (e engine) containers(ctx context.Context, cluster string) ([]string, error
 	return strings.Fields(out), err
 }
 
-// remove deletes all containers of a kind cluster. A create that was killed may have left requests with
-// the daemon that it still carries out, so the listing has to stay empty for a while.
+// nodeName is how kind calls the nodes of a cluster.
+var nodeName = regexp.MustCompile(`^(.+)-(?:control-plane|worker)\d*$`)
+
+// clusters lists the kind clusters of which the engine has something. What each container's label says, no one format
+// of all versions of podman tells.
+func (e engine) clusters(ctx context.Context) ([]string, error) {
+	out, err := e.run(ctx, "ps", "-a", "--filter", "label="+clusterLabel, "--format", "{{.Names}}")
+	volumes, err2 := e.volumes(ctx)
+	found := slices.Collect(maps.Keys(volumes))
+	for _, node := range strings.Fields(out) {
+		if m := nodeName.FindStringSubmatch(node); m != nil {
+			found = append(found, m[1])
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found), errors.Join(err, err2)
+}
+
+// volumes lists the volumes of each kind cluster that do not go with its containers: kind makes them before a node
+// where the engine is podman, with the node's name as a label.
+func (e engine) volumes(ctx context.Context) (map[string][]string, error) {
+	if e != "podman" {
+		return nil, nil
+	}
+	out, err := e.output(ctx, "volume", "ls", "--format", "json")
+	if err != nil {
+		return nil, err
+	}
+	var volumes []struct {
+		Name   string
+		Labels map[string]string
+	}
+	if err := json.Unmarshal(out, &volumes); err != nil {
+		return nil, fmt.Errorf("volumes of %s: %w", e, err)
+	}
+	found := map[string][]string{}
+	for _, v := range volumes {
+		for label := range v.Labels {
+			if m := nodeName.FindStringSubmatch(label); m != nil {
+				found[m[1]] = append(found[m[1]], v.Name)
+			}
+		}
+	}
+	return found, nil
+}
+
+// remove deletes all containers of a kind cluster, and their volumes. A create that was killed may have left requests
+// with the daemon that it still carries out, so the listing has to stay empty for a while.
 func (e engine) remove(ctx context.Context, cluster string, quietFor time.Duration) error {
 	empty := time.Time{}
 	for {
 		ids, err := e.containers(ctx, cluster)
+		volumes, err2 := e.volumes(ctx)
+		err = errors.Join(err, err2)
 		switch {
 		case err != nil:
 		case len(ids) > 0:
 			empty = time.Time{}
 			_, err = e.run(ctx, append([]string{"rm", "-f", "-v"}, ids...)...)
+		case len(volumes[cluster]) > 0:
+			empty = time.Time{}
+			_, err = e.run(ctx, append([]string{"volume", "rm", "-f"}, volumes[cluster]...)...)
 		case empty.IsZero():
 			empty = time.Now()
 		}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -73,15 +72,13 @@ func Clean(ctx context.Context, cache string) ([]string, error) {
 // removeUnused deletes the kind clusters with such names that no run uses, and returns which they were: those that were
 // made with this cache, and where foreign is set very old ones, too.
 func (e engine) removeUnused(ctx context.Context, cache string, names *regexp.Regexp, foreign bool) ([]string, error) {
-	out, err := e.run(ctx, "ps", "-a", "--filter", "label="+clusterLabel, "--format", `{{.Label "`+clusterLabel+`"}}`)
+	found, err := e.clusters(ctx)
 	if err != nil {
 		return nil, err
 	}
-	found := strings.Fields(out)
-	slices.Sort(found)
 	var removed []string
 	var errs []error
-	for _, name := range slices.Compact(found) {
+	for _, name := range found {
 		if !names.MatchString(name) || !known(cache, name) && !(foreign && e.old(ctx, name)) {
 			continue
 		}

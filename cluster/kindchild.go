@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 	kind "sigs.k8s.io/kind/pkg/cluster"
 	kindcmd "sigs.k8s.io/kind/pkg/cmd"
+	kindexec "sigs.k8s.io/kind/pkg/exec"
 
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/leak/group"
@@ -51,11 +52,30 @@ func Child() {
 		os.Exit(2)
 	}
 	if err := r.perform(); err != nil {
-		fmt.Fprintln(os.Stderr, errorPrefix+strings.ReplaceAll(err.Error(), "\n", " "))
+		fmt.Fprintln(os.Stderr, errorPrefix+strings.ReplaceAll(err.Error()+saidBy(err), "\n", " "))
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
+
+// saidBy is what the command said that failed, as far as it tells why, which kind's errors leave out.
+func saidBy(err error) string {
+	failed := kindexec.RunErrorForError(err)
+	if failed == nil {
+		return ""
+	}
+	var why string
+	for line := range strings.Lines(string(failed.Output)) {
+		line = strings.TrimSpace(line)
+		if line != "" && (strings.Contains(strings.ToLower(line), "error") || !strings.Contains(strings.ToLower(why), "error")) {
+			why = line
+		}
+	}
+	return ": " + why[:min(len(why), maxSaid)]
+}
+
+// maxSaid bounds what a command is quoted with, in bytes.
+const maxSaid = 1000
 
 const errorPrefix = "ERROR "
 

@@ -261,6 +261,8 @@ func (c *crew) create(ctx context.Context) error {
 	for i := range c.work.Workers {
 		errs = append(errs, second(c.client.CoreV1().ConfigMaps(c.namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: c.meta(c.place(i)), Data: map[string]string{podKey: ""}}, o)))
 	}
+	lasting, done := outlive(ctx)
+	defer done()
 	for namespace, role := range c.roles() {
 		binding := &rbacv1.RoleBinding{
 			ObjectMeta: role.ObjectMeta,
@@ -268,8 +270,8 @@ func (c *crew) create(ctx context.Context) error {
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 		}
 		errs = append(errs,
-			second(c.client.RbacV1().Roles(namespace).Create(ctx, role, o)),
-			second(c.client.RbacV1().RoleBindings(namespace).Create(ctx, binding, o)))
+			second(c.client.RbacV1().Roles(namespace).Create(lasting, role, o)),
+			second(c.client.RbacV1().RoleBindings(namespace).Create(lasting, binding, o)))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err

@@ -42,8 +42,9 @@ go test -p 1 -count=1 -v -tags e2e -timeout 90m ./internal/e2e ./cluster/... ./l
 declare -A lacking=(
 	[chromium]="the report was not looked at in a browser, since there is no Chromium on the PATH"
 	[kind]="nothing was run on kind, since no container engine answers"
+	[podman]="nothing was run on podman, which is not here"
 )
-for part in kube-apiserver kube-scheduler calibration soak pprof chromium kind node-image 'module proxy'; do
+for part in kube-apiserver kube-scheduler calibration soak pprof chromium kind podman node-image 'module proxy'; do
 	met=$(grep -c "^MET $part$" "$log" || true)
 	echo "$met tests met $part"
 	if [ "$met" -eq 0 ]; then

@@ -9,8 +9,8 @@ import (
 
 const (
 	// Repository is that of the node images which leakrig builds, in the engine alone: none is ever pushed or
-	// pulled.
-	Repository = "leakrig/node"
+	// pulled. It names a host, although there is none: podman would look for the image of a bare name at one of its own.
+	Repository = "leakrig.local/node"
 	// ControlPlane is the repository of the images of the control plane on them: kubeadm's
 	// imageRepository. Upstream's name would say that a local build is a release.
 	ControlPlane = "leakrig.local"

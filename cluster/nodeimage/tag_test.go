@@ -20,7 +20,7 @@ func testRecipe() recipe { return newRecipe(version, releases[version]) }
 // The tag depends on nothing but what is in the image.
 func TestTag(t *testing.T) {
 	tag, err := Tag(Options{Kubernetes: version})
-	if err != nil || !strings.HasPrefix(tag, "leakrig/node:v1.34.4-") {
+	if err != nil || !strings.HasPrefix(tag, "leakrig.local/node:v1.34.4-") {
 		t.Fatalf("%q, %v", tag, err)
 	}
 	again, err := Tag(Options{Kubernetes: version, Engine: "podman", Cache: "/elsewhere"})

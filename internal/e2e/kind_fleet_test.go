@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -127,7 +126,7 @@ func TestKindFleet(t *testing.T) {
 // imageOf is the image of a subject or of workers that the one cluster there is has in its nodes.
 func imageOf(t *testing.T, what string) string {
 	t.Helper()
-	out := output(t, exec.Command("docker", "exec", strings.Fields(containers(t))[0], "crictl", "images", "-o", "json"))
+	out := output(t, engine("exec", strings.Fields(containers(t))[0], "crictl", "images", "-o", "json"))
 	ref := regexp.MustCompile(`"(leakrig\.local/` + what + `[/:][^"@]+)"`).FindStringSubmatch(out)
 	if ref == nil {
 		t.Fatalf("the node has no image of a %s: %s", what, out)

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -19,10 +20,15 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
+// engine is a command of the container engine that the rigs of the tests use: docker, or what kind's variable names.
+func engine(args ...string) *exec.Cmd {
+	return exec.Command(cmp.Or(os.Getenv("KIND_EXPERIMENTAL_PROVIDER"), "docker"), args...)
+}
+
 // needsKind skips a test, loudly, where no engine answers, and never in CI.
 func needsKind(t *testing.T) {
 	t.Helper()
-	if out, err := exec.Command("docker", "info").CombinedOutput(); err != nil {
+	if out, err := engine("info").CombinedOutput(); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatalf("no container engine answers: %v\n%s", err, out)
 		}
@@ -44,7 +50,7 @@ func needsKind(t *testing.T) {
 // containers lists those of leakrig's clusters.
 func containers(t *testing.T) string {
 	t.Helper()
-	out, err := exec.Command("docker", "ps", "-a", "--filter", "name=leakrig-", "--format", "{{.Names}}").Output()
+	out, err := engine("ps", "-a", "--filter", "name=leakrig-", "--format", "{{.Names}}").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +60,11 @@ func containers(t *testing.T) string {
 // onNetwork lists the containers that the engine has on kind's network.
 func onNetwork(t *testing.T) string {
 	t.Helper()
-	out, err := exec.Command("docker", "network", "inspect", "kind", "--format", "{{range .Containers}}{{.Name}} {{end}}").Output()
+	list := engine("network", "inspect", "kind", "--format", "{{range .Containers}}{{.Name}} {{end}}") // what has no container any more, too
+	if filepath.Base(list.Path) == "podman" {
+		list = engine("ps", "-a", "--filter", "network=kind", "--format", "{{.Names}}")
+	}
+	out, err := list.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +127,7 @@ func TestKind(t *testing.T) {
 	// The kept cluster deletes them on its own, after the run.
 	node := containers(t)
 	waitFor(t, func() bool {
-		out, err := exec.Command("docker", "exec", node, "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "get", "namespaces", "-o", "name").CombinedOutput()
+		out, err := engine("exec", node, "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "get", "namespaces", "-o", "name").CombinedOutput()
 		return err == nil && !strings.Contains(string(out), "leakrig-")
 	})
 	if r := run(t, "run", "watch-then-delete", "--cluster", "existing", "--kubeconfig", productionKubeconfig(t, kept[1])); r.code != leak.ExitUsage || !strings.Contains(r.stderr, "looks like production") {
@@ -227,10 +237,11 @@ func TestKindCannotBoot(t *testing.T) {
 	r := start(t, "run", "watch-then-delete", "--cluster", "kind", "--runs-dir", runs, "--variant", "fixed")
 	waitFor(t, func() bool {
 		node := containers(t)
-		return node != "" && exec.Command("docker", "exec", node, "mv", "/usr/bin/kubeadm", "/usr/bin/kubeadm.gone").Run() == nil
+		return node != "" && engine("exec", node, "mv", "/usr/bin/kubeadm", "/usr/bin/kubeadm.gone").Run() == nil
 	})
 	got := r.wait(t)
-	if got.code != leak.ExitUnmeasured || !strings.Contains(got.stderr+got.stdout, "create kind cluster") {
+	if got.code != leak.ExitUnmeasured || !strings.Contains(got.stderr+got.stdout, "create kind cluster") ||
+		!strings.Contains(strings.Join(strings.Fields(got.stdout), " "), "executable file not found") {
 		t.Errorf("%s", got)
 	}
 	logs, err := filepath.Glob(filepath.Join(string(runDir(t, runs)), "cluster", "*", "*.log"))
@@ -243,33 +254,72 @@ func TestKindCannotBoot(t *testing.T) {
 	met("kind")
 }
 
-// A cluster that stops answering ends the run as not measured, with what was measured kept.
+// A cluster that stops answering for a moment costs the run nothing but time; one that stops for good ends it as not
+// measured, with what was measured kept. The second boots while the first is given up.
 func TestKindStopsAnswering(t *testing.T) {
 	needsKind(t)
-	for _, c := range []struct{ name, said, docker string }{
-		{"its node is paused", "paused", "pause %s"},
-		// The kubelet starts a static pod again for as long as it has the manifest.
-		{"its API server is killed for good", "API server no longer answers", "exec %s sh -c 'rm /etc/kubernetes/manifests/kube-apiserver.yaml && kill -9 $(pidof kube-apiserver)'"},
+	privateTmp(t)
+	var others []string
+	var ends []func()
+	to := func(verb string) func(node string) *exec.Cmd {
+		return func(node string) *exec.Cmd { return engine(verb, node) }
+	}
+	inside := func(script string) func(node string) *exec.Cmd {
+		return func(node string) *exec.Cmd { return engine("exec", node, "sh", "-c", script) }
+	}
+	for _, c := range []struct {
+		name, said        string
+		stop, resume, end func(node string) *exec.Cmd
+	}{
+		{
+			name: "its node is paused", said: "paused",
+			stop: to("pause"), resume: to("unpause"), end: to("pause"),
+		},
+		{
+			name: "its API server is killed", said: "API server no longer answers",
+			stop: inside("kill -STOP $(pidof kube-apiserver)"), resume: inside("kill -CONT $(pidof kube-apiserver)"),
+			// The kubelet starts a static pod again for as long as it has the manifest.
+			end: inside("rm /etc/kubernetes/manifests/kube-apiserver.yaml && kill -9 $(pidof kube-apiserver)"),
+		},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			privateTmp(t)
-			runs := t.TempDir()
-			r := start(t, "run", "watch-then-delete", "--cluster", "kind", "--runs-dir", runs, "--variant", "fixed")
-			r.until(t, `fixed: round 2/8`)
-			if out, err := exec.Command("sh", "-c", "docker "+fmt.Sprintf(c.docker, containers(t))).CombinedOutput(); err != nil {
+		runs := t.TempDir()
+		r := start(t, "run", "watch-then-delete", "--cluster", "kind", "--runs-dir", runs, "--variant", "fixed")
+		r.until(t, `fixed: round 1/8`)
+		node := slices.DeleteFunc(strings.Fields(containers(t)), func(name string) bool { return slices.Contains(others, name) })[0]
+		others = append(others, node)
+		does := func(command func(node string) *exec.Cmd) {
+			t.Helper()
+			if out, err := command(node).CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
+		}
+		does(c.stop)
+		time.Sleep(3 * time.Second)
+		does(c.resume)
+		r.until(t, `fixed: round 3/8`)
+		does(c.end)
+		ends = append(ends, func() {
 			got := r.wait(t)
 			if got.code != leak.ExitUnmeasured || !strings.Contains(got.stdout, c.said) || !strings.Contains(got.stdout, "hint:") {
-				t.Error(got)
+				t.Errorf("%s: %s", c.name, got)
 			}
 			twoRoundsKept(t, runDir(t, runs))
+			for _, s := range readRecord(t, runDir(t, runs)).Variants[0].Snapshots[1:] {
+				for _, tally := range s.Load {
+					if tally.Failed > 0 {
+						t.Errorf("%s for a moment: round %d: %+v", c.name, s.Round, tally)
+					}
+				}
+			}
 			// What a frozen node has to say cannot be had.
-			if logs, err := filepath.Glob(runDir(t, runs).Path("cluster", "*")); err != nil || len(logs) == 0 && c.docker != "pause %s" {
-				t.Errorf("no logs of the cluster were kept: %v", err)
+			if logs, err := filepath.Glob(runDir(t, runs).Path("cluster", "*")); err != nil || len(logs) == 0 && c.said != "paused" {
+				t.Errorf("%s: no logs of the cluster were kept: %v", c.name, err)
 			}
 			met("kind")
 		})
+	}
+	for _, end := range ends {
+		end()
 	}
 }
 

@@ -18,7 +18,7 @@ func TestParallelExec(t *testing.T) {
 	needsKind(t)
 	privateTmp(t)
 	runs := t.TempDir()
-	r := run(t, "run", "parallel-exec", "--variant", "leaky,fixed", "--rounds", "4", "--runs-dir", runs)
+	r := run(t, "run", "parallel-exec", "--variant", "leaky,fixed", "--rounds", "3", "--runs-dir", runs)
 	if r.code != leak.ExitMet {
 		t.Fatal(r)
 	}
@@ -50,7 +50,7 @@ func TestParallelExec(t *testing.T) {
 	if leaky.Stopped == "" {
 		t.Error("the deadlock stood, and the rounds went on")
 	}
-	if len(fixed.Snapshots) != 5 {
+	if len(fixed.Snapshots) != 4 {
 		t.Errorf("fixed: %d snapshots", len(fixed.Snapshots))
 	}
 	page, err := os.ReadFile(dir.Path("report.html"))
