@@ -50,9 +50,11 @@ docker info >/dev/null 2>&1 || start_engine
 
 # podman needs no daemon; without systemd, the kernel's files are its way to cgroups.
 if [ ! -e /etc/containers/containers.conf ]; then
-	[ -x "$wrapper" ] || build_wrapper
+	build_wrapper
 	mkdir -p /etc/containers
 	cat >/etc/containers/containers.conf <<-TOML
+		[containers]
+		pids_limit = 0 # of 2048, 400 execs at once take more
 		[network]
 		network_backend = "netavark"
 		[engine]
@@ -64,6 +66,8 @@ if [ ! -e /etc/containers/containers.conf ]; then
 	TOML
 fi
 podman info >/dev/null
+# docker has what it does not know dropped, and podman lets through what is from or to its nodes, not their pods.
+iptables -C FORWARD -i podman+ -o podman+ -j ACCEPT 2>/dev/null || iptables -I FORWARD -i podman+ -o podman+ -j ACCEPT
 
 # Nothing here needs the network beyond this machine: drop what containers would send through the
 # default interface, in a chain that no engine writes to.

@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -86,7 +88,9 @@ func needsKind(t *testing.T) *Kind {
 		if left := containersOf(t, ""); left != "" {
 			t.Errorf("containers are left: %s", left)
 		}
-		if left, err := e.volumes(ctx); err != nil || len(left) > 0 {
+		left, err := e.volumes(ctx)
+		maps.DeleteFunc(left, func(cluster string, _ []string) bool { return !strings.HasPrefix(cluster, "leakrig-") })
+		if err != nil || len(left) > 0 {
 			t.Errorf("volumes are left: %v %v", left, err)
 		}
 	})
@@ -295,7 +299,9 @@ func attach(t *testing.T, kubeconfig string) {
 	if err := x.Preflight(ctx, o); err != nil {
 		t.Fatal(err)
 	}
+	began := time.Now()
 	c, err := x.Boot(ctx, o)
+	took := time.Since(began)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,17 +321,7 @@ func attach(t *testing.T, kubeconfig string) {
 	if err := c.Close(ctx); err != nil {
 		t.Error(err)
 	}
-	// A request that is broken off may be carried out all the same.
-	for i := range 20 {
-		o.Run, o.Scratch = fmt.Sprintf("attached-%d", i), t.TempDir()
-		cancelled, cancel := context.WithTimeout(ctx, time.Duration(i)*250*time.Microsecond)
-		if c, err := x.Boot(cancelled, o); err == nil {
-			if err := c.Close(ctx); err != nil {
-				t.Error(err)
-			}
-		}
-		cancel()
-	}
+	breakOff(t, x, o, took)
 	// Neither this run's nor, of what conform has tried, that of a boot which was cancelled or had no place.
 	namespaces, err := a.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: leak.RunLabel})
 	if err != nil {
@@ -337,6 +333,26 @@ func attach(t *testing.T, kubeconfig string) {
 		}
 	}
 	sweepKilled(t, x, a, o)
+}
+
+// breakOff ends boots at moments all over the time that one takes, and over as much again, since they are in each other's
+// way: a request that is broken off may be carried out all the same, and what it makes is to go.
+func breakOff(t *testing.T, x *Existing, o leak.BootOptions, took time.Duration) {
+	var boots sync.WaitGroup
+	const n = 16
+	for i := range n {
+		o.Run, o.Scratch = fmt.Sprintf("attached-%d", i), t.TempDir()
+		boots.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 2*took*time.Duration(i+1)/n)
+			defer cancel()
+			if c, err := x.Boot(ctx, o); err == nil {
+				if err := c.Close(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	boots.Wait()
 }
 
 // sweepKilled has a run find what two others have left that were killed: the namespace that bears the label

@@ -53,6 +53,9 @@ func connect(ctx context.Context, config *api.Config, o leak.BootOptions) (*conn
 	if c.client, err = kubernetes.NewForConfig(c.config); err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	creating, created := outlive(ctx)
 	_, err = c.client.CoreV1().Namespaces().Create(creating,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace, Labels: c.labels()}}, metav1.CreateOptions{})
@@ -95,7 +98,7 @@ func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	return late, func() { stop(); cancel(context.Canceled) }
 }
 
-// answerTimeout is how long a user who has pressed Ctrl-C waits for an API server that does not answer.
+// answerTimeout is how long an API server has to answer a request that was made when the user pressed Ctrl-C.
 const answerTimeout = 5 * time.Second
 
 // leftError is one after which the run's namespace may still be there.

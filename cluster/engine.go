@@ -30,8 +30,8 @@ func Engine(ctx context.Context) (string, error) {
 // kindsEngine is the variable that tells kind which engine to use.
 const kindsEngine = "KIND_EXPERIMENTAL_PROVIDER"
 
-// detectEngine returns the first engine that answers, in the order in which kind looks for them, or the one that
-// kind's variable names.
+// detectEngine returns the first engine that answers, docker before podman as kind has them, or the one that kind's
+// variable names.
 func detectEngine(ctx context.Context) (engine, error) {
 	engines := []engine{"docker", "podman"}
 	if name := engine(os.Getenv(kindsEngine)); slices.Contains(engines, name) {
@@ -43,6 +43,9 @@ func detectEngine(ctx context.Context) (engine, error) {
 	for _, e := range engines {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		_, err := e.run(ctx, "info")
+		if err == nil && e == "docker" {
+			err = e.isDocker(ctx)
+		}
 		cancel()
 		if err == nil {
 			return e, nil
@@ -51,6 +54,16 @@ func detectEngine(ctx context.Context) (engine, error) {
 	}
 	return "", leak.WithMachineHint(fmt.Errorf("no container engine answers: %w", errors.Join(errs...)),
 		"start docker or podman, or use --cluster embedded")
+}
+
+// isDocker returns an error where the command is another engine's under docker's name, which kind would not take for it
+// either.
+func (e engine) isDocker(ctx context.Context) error {
+	version, err := e.run(ctx, "--version")
+	if err == nil && !strings.HasPrefix(version, "Docker version") {
+		err = fmt.Errorf("docker says that it is %q", version)
+	}
+	return err
 }
 
 // run runs one command of the engine and returns what it printed, without blanks around it.
@@ -79,13 +92,23 @@ func (e engine) however(ctx context.Context, args ...string) ([]byte, error) {
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
 		// What the runtime itself says of a failed exec is on standard output.
-		said, _, _ := strings.Cut(cmp.Or(strings.TrimSpace(stderr.String()), strings.TrimSpace(stdout.String())), "\n")
+		said := cmp.Or(firstLine(stderr.String()), firstLine(stdout.String()))
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
 		return nil, fmt.Errorf("%s %s: %w %s", e, args[0], err, said)
 	}
 	return stdout.Bytes(), nil
+}
+
+// firstLine is the first line that is neither blank nor a warning, which podman begins with.
+func firstLine(said string) string {
+	for line := range strings.Lines(said) {
+		if line = strings.TrimSpace(line); line != "" && !strings.Contains(line, "level=warning") {
+			return line
+		}
+	}
+	return ""
 }
 
 // clusterLabel is on every container that kind makes.
@@ -168,7 +191,7 @@ func (e engine) remove(ctx context.Context, cluster string, quietFor time.Durati
 		select {
 		case <-ctx.Done():
 			return leak.WithHint(fmt.Errorf("delete cluster %s: %w", cluster, errors.Join(context.Cause(ctx), err)),
-				"%s rm -f -v $(%s ps -aq --filter label=%s=%s)", e, e, clusterLabel, cluster)
+				"`leakrig clean`, or %s rm -f -v $(%s ps -aq --filter label=%s=%s)", e, e, clusterLabel, cluster)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/leakrig/leakrig/cluster/nodeimage"
 )
 
-// keptName names the one kept cluster of its kind: the same image and as many nodes.
-func keptName(image nodeImage, nodes int) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", image.ref, max(nodes, 1)))
+// keptName names the one kept cluster of its kind: the same engine and image, and as many nodes.
+func keptName(e engine, image nodeImage, nodes int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d", e, image.ref, max(nodes, 1)))
 	return "leakrig-kept-" + hex.EncodeToString(sum[:4])
 }
 
@@ -135,6 +135,9 @@ func CleanImages(ctx context.Context) ([]string, error) {
 	var removed []string
 	var errs []error
 	for _, ref := range strings.Fields(out) {
+		if !strings.HasPrefix(ref, nodeimage.Repository+":") { // podman lists all the names of an image
+			continue
+		}
 		used, err := e.run(ctx, "ps", "-a", "-q", "--filter", "ancestor="+ref)
 		if err == nil && used == "" {
 			if _, err = e.run(ctx, "rmi", ref); err == nil {

@@ -72,7 +72,7 @@ func (k *Kind) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, erro
 	start := time.Now()
 	c := &kindCluster{cache: k.Cache, engine: e, name: "leakrig-" + o.Run, image: image, logs: o.Logs, progress: o.Progress, pins: o.Node, keep: k.Keep, workers: workerSource{k.WorkerImage, k.WorkerRig, o.Programs}, kubeconfigFile: filepath.Join(o.Scratch, "admin.kubeconfig")}
 	if k.Keep || k.Reuse && c.adopt(ctx, k, o.Spec.Nodes) {
-		c.name = keptName(image, o.Spec.Nodes)
+		c.name = keptName(e, image, o.Spec.Nodes)
 		c.kubeconfigFile = keptKubeconfig(k.Cache, c.name)
 	}
 	if c.inUse, err = use(k.Cache, c.name); err != nil {
@@ -140,6 +140,7 @@ func (k *Kind) image(ctx context.Context, e engine, o leak.BootOptions) (nodeIma
 	if o.Spec.Kubernetes != "" {
 		ref = "kindest/node:" + o.Spec.Kubernetes
 	}
+	ref = "docker.io/" + ref // podman takes no name without its host
 	if _, err := e.run(ctx, "image", "inspect", ref); err == nil {
 		return nodeImage{ref: ref}, nil
 	}
@@ -178,7 +179,7 @@ type kindCluster struct {
 
 // adopt tells whether there is a kept cluster that fits and answers.
 func (c *kindCluster) adopt(ctx context.Context, k *Kind, nodes int) bool {
-	return answersAt(ctx, keptKubeconfig(k.Cache, keptName(c.image, nodes)))
+	return answersAt(ctx, keptKubeconfig(k.Cache, keptName(c.engine, c.image, nodes)))
 }
 
 // boot makes sure that the cluster's containers run.

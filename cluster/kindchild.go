@@ -71,7 +71,10 @@ func saidBy(err error) string {
 			why = line
 		}
 	}
-	return ": " + why[:min(len(why), maxSaid)]
+	if why == "" {
+		return ""
+	}
+	return ": " + strings.ToValidUTF8(why[:min(len(why), maxSaid)], "")
 }
 
 // maxSaid bounds what a command is quoted with, in bytes.
@@ -118,6 +121,9 @@ func runChild(ctx context.Context, r childRequest, progress leak.Progress) error
 	runtime.LockOSThread()
 	err = cmd.Run()
 	runtime.UnlockOSThread()
+	if err != nil && cmd.Process != nil {
+		group.Kill(cmd.Process.Pid) // commands that make other nodes
+	}
 	in.Close()
 	lines := <-said
 	if ctx.Err() != nil {

@@ -261,6 +261,9 @@ func (c *crew) create(ctx context.Context) error {
 	for i := range c.work.Workers {
 		errs = append(errs, second(c.client.CoreV1().ConfigMaps(c.namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: c.meta(c.place(i)), Data: map[string]string{podKey: ""}}, o)))
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	lasting, done := outlive(ctx)
 	defer done()
 	for namespace, role := range c.roles() {

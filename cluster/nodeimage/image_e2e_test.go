@@ -4,6 +4,7 @@ package nodeimage
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,7 +47,7 @@ func missing(t *testing.T, what string) {
 
 func options(t *testing.T) Options {
 	t.Helper()
-	for _, engine := range []string{"docker", "podman"} {
+	for _, engine := range []string{cmp.Or(os.Getenv("KIND_EXPERIMENTAL_PROVIDER"), "docker"), "podman"} {
 		if exec.Command(engine, "info").Run() == nil {
 			return Options{Kubernetes: version, Engine: engine, Cache: testCache(t), Progress: silent{}}
 		}
@@ -145,6 +146,9 @@ func TestImageIsReproducible(t *testing.T) {
 		t.Fatal(err)
 	}
 	first = strings.TrimSpace(first)
+	if !strings.Contains(first, ":") { // as podman says it
+		first = "sha256:" + first
+	}
 	if versions := inTar(t, rootfs, "var/lib/dpkg/status"); versions != inImage(t, o, ref, "cat /var/lib/dpkg/status") {
 		t.Log("Debian's mirror serves other versions than when the image was made")
 		_, first = fresh()

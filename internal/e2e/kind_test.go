@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -20,10 +19,22 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// engine is a command of the container engine that the rigs of the tests use: docker, or what kind's variable names.
+// engine is a command of the container engine that the rigs of the tests use: what kind's variable names, or the first
+// that answers.
 func engine(args ...string) *exec.Cmd {
-	return exec.Command(cmp.Or(os.Getenv("KIND_EXPERIMENTAL_PROVIDER"), "docker"), args...)
+	name := os.Getenv("KIND_EXPERIMENTAL_PROVIDER")
+	if name == "" {
+		name = firstEngine()
+	}
+	return exec.Command(name, args...)
 }
+
+var firstEngine = sync.OnceValue(func() string {
+	if exec.Command("docker", "info").Run() != nil && exec.Command("podman", "info").Run() == nil {
+		return "podman"
+	}
+	return "docker"
+})
 
 // needsKind skips a test, loudly, where no engine answers, and never in CI.
 func needsKind(t *testing.T) {
@@ -44,6 +55,11 @@ func needsKind(t *testing.T) {
 		if left := containers(t); left != "" {
 			t.Errorf("containers are left: %s", left)
 		}
+		if filepath.Base(engine().Path) == "podman" { // has volumes that do not go with their containers
+			if left := output(t, engine("volume", "ls", "--format", "{{.Labels}}")); strings.Contains(left, "leakrig-") {
+				t.Errorf("volumes are left: %s", left)
+			}
+		}
 	})
 }
 
@@ -57,14 +73,13 @@ func containers(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// onNetwork lists the containers that the engine has on kind's network.
+// onNetwork lists the containers that docker has on kind's network, those too that are no more.
 func onNetwork(t *testing.T) string {
 	t.Helper()
-	list := engine("network", "inspect", "kind", "--format", "{{range .Containers}}{{.Name}} {{end}}") // what has no container any more, too
-	if filepath.Base(list.Path) == "podman" {
-		list = engine("ps", "-a", "--filter", "network=kind", "--format", "{{.Names}}")
+	if filepath.Base(engine().Path) == "podman" { // does not tell
+		return ""
 	}
-	out, err := list.Output()
+	out, err := engine("network", "inspect", "kind", "--format", "{{range .Containers}}{{.Name}} {{end}}").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
