@@ -57,7 +57,7 @@ spec:
         concurrency: 10
     - watch: {end: abandon, times: 40, concurrency: 10}
   operation: watch
-  settle: {quiet: 300ms, timeout: 10s}
+  settle: {quiet: 300ms, timeout: 30s}
   checks:
     - growth: {name: apiserver-goroutines, probe: kube-apiserver/goroutine, maxPerOp: 0.25}
     - growth: {name: scheduler-goroutines, probe: kube-scheduler/goroutine, maxPerOp: 0.25}
