@@ -10,10 +10,10 @@ SOAK    ?= 16m
 WHAT    ?= scenario tutorial
 
 .DEFAULT_GOAL := help
-.PHONY: help build scenario node-image example simulate doctor selfcheck selfcheck-nightly soak fuzz nightly fresh bench test test-kind quick lint release clean
+.PHONY: help build scenario node-image example simulate doctor quick test test-embedded test-kind-smoke test-kind test-nightly test-all selfcheck selfcheck-nightly soak fuzz nightly fresh bench lint release clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/leakrig, static, so that pods can run it
 	CGO_ENABLED=0 go build -o bin/leakrig ./cmd/leakrig
@@ -34,11 +34,26 @@ simulate: ## the judgement's simulations at their full size, without the race de
 doctor: build ## tell what this machine can do, what is missing, and what to type
 	bin/leakrig doctor
 
-test: ## all tests, those against real parts included (builds kube-apiserver at first)
-	internal/test.sh
+quick: ## unit tests
+	internal/test.sh quick
 
-test-kind: ## those of them that boot kind clusters, as on docker and podman
-	CGO_ENABLED=0 go test -p 1 -count=1 -v -tags e2e -timeout 60m -run '^(TestKind|TestParallelExec)' ./internal/e2e ./cluster
+test: ## linters, unit tests, and a smoke test on a real kube-apiserver and in Chromium
+	internal/test.sh test
+
+test-embedded: ## every other test on the embedded control plane, and the long scripts
+	internal/test.sh embedded
+
+test-kind-smoke: ## watch-then-delete as a pod on kind
+	internal/test.sh kind-smoke
+
+test-kind: ## every test on kind, with docker and podman
+	internal/test.sh kind
+
+test-nightly: ## race detector, fuzzing, repeats, large fleets, reproducible images
+	internal/test.sh nightly
+
+test-all: ## all of them
+	for tier in test kind-smoke embedded kind nightly; do internal/test.sh $$tier || exit 1; done
 
 selfcheck: build ## leaks of known size and look-alikes on this machine: REPEATS=1
 	bin/leakrig selfcheck --repeats $(REPEATS)
@@ -60,13 +75,11 @@ fresh: ## what somebody new types, timed, in a clone of its own with empty cache
 
 bench: ## what the rig costs: benchmarks for benchstat, what grows with what, post beside hey and wrk, exec beside kubectl exec on kind
 	go test -run '^$$' -bench . -benchmem -count $(COUNT) ./profiles ./checks ./load ./reports
-	go test -tags 'e2e bench' -count=1 -v -timeout 30m -run 'PostCost|KindExecCost|Scale$$' ./internal/e2e
-
-quick: ## unit tests only, without the scripts that take long
-	go test -p 4 ./...
+	LEAKRIG_FLEET_SIZE=1000 go test -tags 'e2e bench' -count=1 -v -timeout 30m -run 'PostCost|KindExecCost|Scale$$|DiffAgainstPprof|ReportOpensAtOnce|Fleet$$|FleetPods' ./internal/e2e
 
 lint: ## linters, pinned in internal/tools; go vet of the subjects with each modfile; the workflows
 	internal/lint.sh
+	internal/vet-subjects.sh
 
 release: ## static binaries, images and checksums in dist/: [VERSION=v1.2.3]
 	internal/release.sh

@@ -642,7 +642,7 @@ func processesWith(dir string) []string {
 }
 
 // Ready-made binaries are used where their version is the right one, and only there.
-func TestKubebuilderAssets(t *testing.T) {
+func TestEmbeddedFromKubebuilderAssets(t *testing.T) {
 	e := &Embedded{Cache: cacheDir(t)}
 	o := leak.BootOptions{Spec: leak.ClusterSpec{Kubernetes: DefaultVersion}, Progress: testProgress{t}}
 	built, err := e.binaries(context.Background(), o)

@@ -16,7 +16,7 @@ import (
 
 // A thousand nodes are there in seconds, ready and without taints, with their pods running; and a control
 // plane of another version boots.
-func TestFixtures(t *testing.T) {
+func TestEmbeddedFixtures(t *testing.T) {
 	ctx := context.Background()
 	e := &Embedded{Cache: cacheDir(t)}
 	o := leak.BootOptions{

@@ -23,8 +23,8 @@ for what in "$@"; do
 	nightly) make nightly || status=$? ;;
 	test) make test || status=$? ;;
 	tutorial) # each line of it that begins with a $, and what the page shows of its output
-		go test -count=1 -tags slow -run 'TestSessionsOfTheDocs/tutorial.md' ./cmd/leakrig &&
-			go test -count=1 -tags e2e -run 'TestSessionsOfTheDocs/tutorial.md' ./internal/e2e || status=$? ;;
+		go test -count=1 -tags slow -run 'TestSlowSessionsOfTheDocs/tutorial.md' ./cmd/leakrig &&
+			go test -count=1 -tags e2e -run 'TestKindSessionsOfTheDocs/tutorial.md' ./internal/e2e || status=$? ;;
 	*) echo "fresh: there is no $what" >&2; exit 2 ;;
 	esac
 	took+=("$(printf '%-9s %2dm%02ds  exit %d' "$what" $(((SECONDS - from) / 60)) $(((SECONDS - from) % 60)) "$status")")

@@ -1,73 +1,130 @@
 #!/usr/bin/env bash
-# All tests, from cheap to dear: formatting and vet, unit tests under the race detector, the same modules
-# of the subjects, and the tests against real parts. Ends with how many tests met each real part, and
-# fails where one was met by none.
+# Run one tier of the tests: quick, test, embedded, kind-smoke, kind or nightly. CONTRIBUTING.md has the table.
+#
+# A tier ends with its ten slowest tests, how many tests met each real part, and its time. It fails where no test met
+# a part that it must meet, and in CI where a test was skipped for want of one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+tier=${1:?which tier: quick, test, embedded, kind-smoke, kind or nightly}
 
-step() { printf '\n== %s (after %d min)\n' "$*" $((SECONDS / 60)); }
-
-# The race detector needs cgo. All else is made as leakrig itself and the subjects are, without: on a new machine
-# most of the time goes into compiling, and each way of it is all of client-go once more.
-race=$(go env CGO_ENABLED | grep -q 1 && command -v "$(go env CC)" >/dev/null && echo -race || true)
+# Everything is compiled as leakrig and its subjects are, without cgo. Only the race detector needs cgo, and with it
+# all of client-go is compiled a second time.
 export CGO_ENABLED=0
-
-step "formatting and vet"
-internal/lint.sh
-
-step "unit tests, with the race detector where cgo can be had"
-[ -n "$race" ] || echo "no C compiler: WITHOUT the race detector"
-now=$(mktemp) unit=$(mktemp) log=$(mktemp)
-trap 'rm -f "$now" "$unit" "$log"' EXIT
-# tested runs go test and shows what each package came to, and all of what failed.
-tested() {
-	local status=0
-	go test -v "$@" 2>&1 | tee "$now" | { grep --line-buffered -P '^(ok|\?)\s' || true; } || status=$?
-	[ "$status" -eq 0 ] || awk '
-		{ lines[n++] = $0 }
-		/^FAIL[ \t]/ { for (i = 0; i < n; i++) if (lines[i] !~ /^ *(=== |--- (PASS|SKIP))/) print lines[i] }
-		/^(ok|FAIL|\?)[ \t]/ { n = 0 }' "$now"
-	cat "$now" >>"$unit"
-	return "$status"
-}
-CGO_ENABLED=${race:+1} tested -timeout 20m -tags slow $race ./...
-for module in subjects/*/; do
-	# As the subjects are built, so that nothing is compiled for the tests alone.
-	(cd "$module" && GOWORK=off tested -trimpath ./...)
-done
-
-step "tests against real parts"
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
 status=0
-go test -p 1 -count=1 -v -tags e2e -timeout 90m ./internal/e2e ./cluster/... ./load | tee "$log" || status=$?
-declare -A lacking=(
-	[chromium]="the report was not looked at in a browser, since there is no Chromium on the PATH"
-	[kind]="nothing was run on kind, since no container engine answers"
-	[podman]="nothing was run on podman, which is not here"
+
+gotestsum=$(GOWORK=off GOFLAGS=-mod=readonly go tool -modfile=internal/tools/gotestsum/go.mod -n gotestsum)
+
+# run FORMAT GO_TEST_ARGUMENT... runs tests and keeps their events.
+run() {
+	local format=$1
+	shift
+	"$gotestsum" --format "$format" --format-hide-empty-pkg --hide-summary skipped --jsonfile "$logs/$RANDOM$RANDOM.json" -- "$@" || status=1
+}
+step() { printf '\n== %s (after %d s)\n' "$*" "$SECONDS"; }
+
+unit() {
+	step "unit tests"
+	run pkgname -p 4 -timeout 10m "$@" ./...
+	# As subjects are built, so that nothing is compiled for their tests alone.
+	for module in $(printf '%s\n' subjects/*/*_test.go | xargs -n 1 dirname | sort -u); do
+		pushd "$module" >/dev/null
+		GOWORK=off run pkgname -trimpath ./...
+		popd >/dev/null
+	done
+}
+
+# e2e RUN SKIP PACKAGE... runs tests on real parts, by patterns of their names.
+e2e() {
+	local pattern=$1 skip=$2
+	shift 2
+	run testname -p 1 -parallel 2 -count=1 -tags e2e -timeout 90m -run "$pattern" -skip "$skip" "$@"
+}
+
+parts=()
+case $tier in
+quick)
+	unit
+	;;
+test)
+	step "linters"
+	internal/lint.sh
+	unit -count=1
+	step "smoke tests"
+	e2e '^TestSmoke' '^$' ./internal/e2e
+	parts=(kube-apiserver chromium)
+	;;
+embedded)
+	step "subjects, with each of their modfiles"
+	internal/vet-subjects.sh
+	step "scripts and sessions that take long"
+	run testname -count=1 -tags slow -timeout 20m -run '^TestSlow' ./cmd/leakrig
+	step "tests on the embedded control plane"
+	e2e '^Test' '^Test(Smoke|Kind|Nightly|ParallelExec)' ./internal/e2e
+	e2e '^TestEmbedded' '^$' ./cluster ./cluster/upstream ./load
+	parts=(kube-apiserver kube-scheduler calibration soak pprof chromium 'module proxy')
+	;;
+kind-smoke)
+	e2e '^TestKindSmoke$' '^$' ./internal/e2e
+	parts=(kind)
+	;;
+kind)
+	e2e '^Test(Kind|ParallelExec)' '^TestKindSmoke$' ./internal/e2e ./cluster ./cluster/nodeimage
+	parts=(kind podman node-image)
+	;;
+nightly)
+	if [ "$(CGO_ENABLED=1 go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC)" >/dev/null; then
+		step "unit tests with the race detector"
+		CGO_ENABLED=1 run pkgname -race -tags slow -timeout 60m ./...
+	else
+		echo "SKIPPED: there is no C compiler, which the race detector needs"
+		[ -z "${CI:-}" ] || status=1
+	fi
+	step "simulations of the judgement at full size"
+	run testname -tags nightly -count=1 -timeout 60m -run 'Alarm|Shapes|Calibration|Explained' ./checks
+	step "repeats, large fleets, signals at any moment, long soaks, reproducible images"
+	export LEAKRIG_REPEATS=${LEAKRIG_REPEATS:-20} LEAKRIG_FLEET_SIZE=${LEAKRIG_FLEET_SIZE:-1000} LEAKRIG_SOAK=${LEAKRIG_SOAK:-12m}
+	e2e '^Test(Nightly.*|Calibration|Fleet|FleetPods|Soak)$' '^$' ./internal/e2e ./cluster/nodeimage
+	step "fuzzing"
+	internal/fuzz.sh || status=1
+	parts=(kube-apiserver calibration soak pprof node-image)
+	;;
+*)
+	echo "there is no tier $tier" >&2
+	exit 2
+	;;
+esac
+
+step "the ten slowest tests of $tier"
+cat "$logs"/*.json >"$logs/all"
+"$gotestsum" tool slowest --num 10 --threshold 100ms --jsonfile "$logs/all"
+
+declare -A absent=(
+	[chromium]="no Chromium on the PATH, so no page was opened"
+	[kind]="no container engine answers, so nothing ran on kind"
+	[podman]="podman is not installed, so nothing ran on it"
+	[node-image]="no container engine answers or this is not root, so no node image was built"
 )
-for part in kube-apiserver kube-scheduler calibration soak pprof chromium kind podman node-image 'module proxy'; do
-	met=$(grep -c "^MET $part$" "$log" || true)
+for part in "${parts[@]}"; do
+	met=$(grep -cF "\"Output\":\"MET $part\\n\"" "$logs/all" || true)
 	echo "$met tests met $part"
 	if [ "$met" -eq 0 ]; then
-		if [ -n "${lacking[$part]:-}" ] && [ -z "${CI:-}" ]; then
-			echo "SKIPPED: ${lacking[$part]}"
+		if [ -n "${absent[$part]:-}" ] && [ -z "${CI:-}" ]; then
+			echo "SKIPPED: ${absent[$part]}"
 		else
 			echo "no test met $part"
 			status=1
 		fi
 	fi
 done
-if skipped=$(grep -hE -B1 '^ *--- SKIP' "$unit" "$log"); then
-	printf '\nskipped:\n%s\n' "$skipped"
-	# SKIPPED: a part that CI must have could not be had.
-	if [ -n "${CI:-}" ] && grep -q 'SKIPPED: ' <<<"$skipped"; then status=1; fi
+# A test skips with "SKIPPED: " where this machine lacks a part.
+skipped=$(grep -oE '"Action":"skip","Package":"[^"]*","Test":"[^"]*"' "$logs/all" | sed 's/"Action":"skip",//' | sort -u |
+	while read -r test; do grep -F "$test" "$logs/all" | grep -o 'SKIPPED: [^"\\]*' || true; done)
+if [ -n "$skipped" ]; then
+	printf '%s\n' "$skipped"
+	[ -z "${CI:-}" ] || status=1
 fi
-# What failed once more at the end, which is what most CI systems show first.
-awk '
-	/^=== RUN   [^\/]*$/ { n = 0 }
-	{ lines[n++] = $0 }
-	/^--- FAIL/ { print "\nfailed:"; for (i = n > 120 ? n - 120 : 0; i < n; i++) print lines[i] }' "$log"
-awk '/^--- (PASS|FAIL): (TestKind|TestParallelExec)/ { gsub(/[()s]/, "", $NF); t += $NF } END { printf "tests that boot kind clusters: %d min\n", t / 60 }' "$log"
-passed=$(grep -c '^--- PASS' "$log" || true)
-failed=$(grep -c '^--- FAIL' "$log" || true)
-echo "$passed passed, $failed failed"
+count() { grep -cE "\"Action\":\"$1\".*\"Test\":\"[^/\"]*\"" "$logs/all" || true; }
+printf '\ntier %s: %d passed, %d failed, %d skipped, in %d min %02d s\n' "$tier" "$(count pass)" "$(count fail)" "$(count skip)" $((SECONDS / 60)) $((SECONDS % 60))
 exit "$status"

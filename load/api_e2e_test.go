@@ -109,7 +109,7 @@ func TestMain(m *testing.M) {
 }
 
 // Everything against one API server, since its boot takes longest.
-func TestAgainstAPIServer(t *testing.T) {
+func TestEmbeddedAPIServer(t *testing.T) {
 	c := bootEmbedded(t)
 	k := &kubelet{over: make(chan struct{})}
 	defer close(k.over)

@@ -23,8 +23,17 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
+// seeded returns random numbers whose seed a failing test prints.
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("random seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
 // Whatever is split, the parts add up to it, to the operation: no number twice, none left out, nobody idle.
 func TestSplit(t *testing.T) {
+	rand := seeded(t)
 	for range 5000 {
 		p := pace{Times: 1 + rand.IntN(5000), Concurrency: 1 + rand.IntN(200)}
 		if rand.IntN(2) == 0 {
@@ -58,6 +67,7 @@ func TestSplit(t *testing.T) {
 // Latencies that were counted in parts, sent and merged are those that one alone has counted: every count of
 // every step, and so every quantile.
 func TestHistogramsMergeExactly(t *testing.T) {
+	rand := seeded(t)
 	for range 50 {
 		one, merged := newHistogram(), newHistogram()
 		for range 1 + rand.IntN(8) {

@@ -11,7 +11,7 @@ import (
 )
 
 // Any released version has a go.mod, pinned or made.
-func TestKubernetesMod(t *testing.T) {
+func TestEmbeddedKubernetesMod(t *testing.T) {
 	mod, err := kubernetesMod(context.Background(), "v1.24.17")
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 
 // Every "$ leakrig" of README and docs is typed, and prints what the page shows. What needs a cluster is
 // for the tests against real parts.
-func TestSessionsOfTheDocs(t *testing.T) {
+func TestSlowSessionsOfTheDocs(t *testing.T) {
 	t.Parallel()
 	checkout, err := filepath.Abs("../..")
 	if err != nil {

@@ -4,5 +4,5 @@ package main
 
 import "testing"
 
-// Scripts that build dozens of programs, or wait: `make test` has them, `make quick` has not.
+// Scripts that build dozens of programs, or wait: the tier embedded runs them.
 func TestSlowScripts(t *testing.T) { runScripts(t, "testdata/slow") }

@@ -15,6 +15,7 @@ import (
 // The actions that a scenario without pods can have, in one run: each does what it was asked for, in every
 // round, and the subject, which nobody disturbs, stays clean.
 func TestActions(t *testing.T) {
+	t.Parallel()
 	privateTmp(t)
 	runs := t.TempDir()
 	seen := filepath.Join(t.TempDir(), "seen")
@@ -82,6 +83,7 @@ spec:
 
 // Where no pod runs there is nothing to exec in, and that is said before anything boots.
 func TestExecNeedsAPod(t *testing.T) {
+	t.Parallel()
 	privateTmp(t)
 	file := filepath.Join(t.TempDir(), "exec.yaml")
 	if err := os.WriteFile(file, []byte(`

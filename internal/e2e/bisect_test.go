@@ -28,6 +28,7 @@ func bisection(t *testing.T, runs string) (*bisect.Record, string) {
 // Where client-go's leak was mended, with both neighbours given. The cluster is booted once, an interruption
 // costs the step that was under way, and stops what was started.
 func TestBisectWatchThenDelete(t *testing.T) {
+	t.Parallel()
 	privateTmp(t)
 	runs := t.TempDir()
 	args := []string{

@@ -13,8 +13,8 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// leakrig diff against `go tool pprof -top -diff_base` on the same two profiles of 100,000 goroutines in
-// 10,000 stacks, side by side: no slower, no larger, and the same growth.
+// leakrig diff and `go tool pprof -top -diff_base` find the same growth in two profiles of 100,000 goroutines in 10,000
+// stacks. In a benchmark, leakrig is neither slower nor larger.
 func TestDiffAgainstPprof(t *testing.T) {
 	dir := t.TempDir()
 	base, now := filepath.Join(dir, "base.pb.gz"), filepath.Join(dir, "now.pb.gz")
@@ -22,7 +22,10 @@ func TestDiffAgainstPprof(t *testing.T) {
 	writeGoroutines(t, now, 500)
 	pprof := strings.TrimSpace(output(t, exec.Command("go", "tool", "-n", "pprof")))
 
-	const rounds = 7
+	rounds := 1
+	if timed {
+		rounds = 7
+	}
 	var ours, theirs []cost
 	for range rounds {
 		ours = append(ours, measureCommand(t, leakrig, "diff", base, now))
@@ -31,10 +34,10 @@ func TestDiffAgainstPprof(t *testing.T) {
 	a, b := medianOf(ours, wall), medianOf(theirs, wall)
 	c, d := medianOf(ours, rss), medianOf(theirs, rss)
 	t.Logf("leakrig diff %v, %d MiB; go tool pprof %v, %d MiB (medians of %d)", a, c>>20, b, d>>20, rounds)
-	if a > b {
+	if timed && a > b {
 		t.Errorf("slower: %v against %v", a, b)
 	}
-	if c > d {
+	if timed && c > d {
 		t.Errorf("larger: %d KiB against %d KiB", c>>10, d>>10)
 	}
 	if !strings.Contains(ours[0].output, "goroutines  100000 → 100500 (+500)") || !strings.Contains(theirs[0].output, "leaf7") {

@@ -5,40 +5,61 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/leakrig/leakrig/internal/docs"
 )
 
-// The sessions of README and docs that need a cluster, with all that stands on the same page before and
-// after them. Those that need none are tests of cmd/leakrig.
+// The sessions in docs that need a real part other than kind, with everything else on their pages. Tests of cmd/leakrig run
+// the sessions that need none; TestWatchThenDelete runs those of README.
 func TestSessionsOfTheDocs(t *testing.T) {
-	pages, err := docs.Find(root)
+	t.Parallel()
+	for _, page := range pages(t) {
+		if needs := page.Needs(); len(needs) > 0 && !slices.Contains(needs, "kind") && page.Path != "README.md" {
+			t.Run(filepath.Base(page.Path), func(t *testing.T) { runPage(t, page.Path) })
+		}
+	}
+}
+
+// The sessions in docs that need a kind cluster.
+func TestKindSessionsOfTheDocs(t *testing.T) {
+	needsKind(t)
+	for _, page := range pages(t) {
+		if slices.Contains(page.Needs(), "kind") {
+			t.Run(filepath.Base(page.Path), func(t *testing.T) { runPage(t, page.Path) })
+		}
+	}
+}
+
+func pages(t *testing.T) []docs.Page {
+	t.Helper()
+	all, err := docs.Find(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	needs := map[string]func(*testing.T){"kube-apiserver": func(*testing.T) {}, "module proxy": func(*testing.T) {}, "kind": needsKind}
-	for _, page := range pages {
-		if len(page.Needs()) == 0 {
-			continue
+	return all
+}
+
+// runPage types the commands of a page, and counts the real parts that it needs.
+func runPage(t *testing.T, path string) {
+	t.Helper()
+	all := pages(t)
+	i := slices.IndexFunc(all, func(p docs.Page) bool { return p.Path == path })
+	if i < 0 {
+		t.Fatalf("there is no page %s", path)
+	}
+	for _, need := range all[i].Needs() {
+		if !slices.Contains([]string{"kube-apiserver", "module proxy", "kind"}, need) {
+			t.Fatalf("%s: no test provides %q", path, need)
 		}
-		t.Run(filepath.Base(page.Path), func(t *testing.T) {
-			for _, need := range page.Needs() {
-				if needs[need] == nil {
-					t.Fatalf("%s: nothing is known of the need %q", page.Path, need)
-				}
-				needs[need](t)
-			}
-			r := docs.Runner{
-				Dir: t.TempDir(), Checkout: root, Has: func(string) bool { return true },
-				Env: append(os.Environ(), "PATH="+filepath.Dir(leakrig)+string(filepath.ListSeparator)+os.Getenv("PATH")),
-			}
-			if _, err := r.Run(t.Context(), page); err != nil {
-				t.Fatal(err)
-			}
-			for _, need := range page.Needs() {
-				met(need)
-			}
-		})
+	}
+	setenv(t, "PATH", filepath.Dir(leakrig)+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	r := docs.Runner{Dir: t.TempDir(), Checkout: root, Has: func(string) bool { return true }, Env: environ(t)}
+	if _, err := r.Run(t.Context(), all[i]); err != nil {
+		t.Fatal(err)
+	}
+	for _, need := range all[i].Needs() {
+		met(need)
 	}
 }

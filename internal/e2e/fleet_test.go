@@ -55,10 +55,10 @@ func fleetTime() (leaks, every, during, tick time.Duration) {
 	return 4 * time.Second, 4 * time.Second, time.Minute, 500 * time.Millisecond
 }
 
-// A thousand processes serve pprof, most with goroutines that come and go, and three of them leak one goroutine
-// a minute: all three are found, and no other, within the memory, the CPU and the time that the rig may take.
+// Many processes serve pprof, most with goroutines that come and go, and three of them leak one goroutine a minute: all
+// three are found, and no other. The nightly tier has a thousand of them; a benchmark limits CPU and time as well.
 func TestFleet(t *testing.T) {
-	size := envInt(t, "LEAKRIG_FLEET_SIZE", 1000)
+	size := envInt(t, "LEAKRIG_FLEET_SIZE", 100)
 	leaks, every, during, tick := fleetTime()
 	leaky := map[int]bool{17: true, size / 2: true, size - 1: true}
 	noises := []string{"none", "bursts", "wander", "pool"}
@@ -111,18 +111,18 @@ func TestFleet(t *testing.T) {
 	memory, cpu := usage.Maxrss<<10, (r.cmd.ProcessState.UserTime()+r.cmd.ProcessState.SystemTime()).Seconds()/took.Seconds()
 	t.Logf("%d processes, %d sweeps every %s: slowest sweep %.1f s, peak memory %d MiB, %.2f of one core; %d leaking, %d clean, %d undecided",
 		size, v.Sweeps, every, v.SlowestSweep, memory>>20, cpu, v.Targets.Leaking, v.Targets.Clean, v.Targets.Undecided)
-	if memory > fleetMemory || cpu > fleetCPU || v.SlowestSweep > fleetSlowest {
+	if memory > fleetMemory || timed && (cpu > fleetCPU || v.SlowestSweep > fleetSlowest) {
 		t.Errorf("more than %d MiB, %g cores or %g s", int(fleetMemory)>>20, fleetCPU, fleetSlowest)
 	}
 	met("pprof")
 }
 
-// A thousand pods are found and read through a real kube-apiserver, by its own proxy. It has no nodes: what answers
+// Many pods are found and read through a real kube-apiserver, by its own proxy. It has no nodes: what answers
 // at the pods' addresses are processes of this machine, each at an address of its own on the loopback interface. Three
 // leak, one restarts on the way, one is gone before the end.
 func TestFleetPods(t *testing.T) {
 	const restarted, gone = 5, 6
-	size := envInt(t, "LEAKRIG_FLEET_SIZE", 1000)
+	size := envInt(t, "LEAKRIG_FLEET_SIZE", 100)
 	leaks, every, during, tick := fleetTime()
 	if during == time.Minute { // the API server takes its part of the processors
 		leaks, every, during = 2*leaks, 2*every, 2*during
@@ -215,7 +215,7 @@ func TestFleetPods(t *testing.T) {
 	memory, cpu := usage.Maxrss<<10, (r.cmd.ProcessState.UserTime()+r.cmd.ProcessState.SystemTime()).Seconds()/took.Seconds()
 	t.Logf("%d pods, %d sweeps every %s through kube-apiserver: slowest sweep %.1f s, peak memory %d MiB, %.2f of one core; %d leaking, %d clean, %d undecided, %d not judged",
 		size, v.Sweeps, every, v.SlowestSweep, memory>>20, cpu, v.Targets.Leaking, v.Targets.Clean, v.Targets.Undecided, v.Targets.NotJudged)
-	if memory > fleetMemory || cpu > fleetCPU || v.SlowestSweep > fleetSlowest {
+	if memory > fleetMemory || timed && (cpu > fleetCPU || v.SlowestSweep > fleetSlowest) {
 		t.Errorf("more than %d MiB, %g cores or %g s", int(fleetMemory)>>20, fleetCPU, fleetSlowest)
 	}
 }
@@ -241,6 +241,7 @@ func loopbackAddresses(t *testing.T) func(i int) string {
 
 // Ctrl-C ends a survey: what was read is judged and is in the run directory.
 func TestFleetInterrupted(t *testing.T) {
+	t.Parallel()
 	urls := startFleet(t, 2, func(i int) []string { return []string{"-leak", []string{"0s", "300ms"}[i]} })
 	runs := t.TempDir()
 	r := start(t, "observe", "--targets", hosts(t, urls), "--every", "300ms", "--for", "10m", "--runs-dir", runs, "--counter", "http_requests_total")

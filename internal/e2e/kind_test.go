@@ -86,11 +86,36 @@ func onNetwork(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
+// The leaky and the fixed variant of watch-then-delete, each as a pod. This is all of kind that every change is tested on;
+// TestKind asserts more of the same run.
+func TestKindSmoke(t *testing.T) {
+	needsKind(t)
+	privateTmp(t)
+	runs := t.TempDir()
+	r := run(t, "run", "watch-then-delete", "--cluster", "kind", "--variant", "leaky,fixed", "--rounds", "6", "--runs-dir", runs)
+	if r.code != leak.ExitMet {
+		t.Fatal(r)
+	}
+	met("kind")
+	record, verdict := readRecord(t, runDir(t, runs)), readVerdict(t, runDir(t, runs))
+	for _, v := range record.Variants {
+		if v.Subject.Placement != leak.PlacementPod {
+			t.Errorf("%s ran as a %s", v.Name, v.Subject.Placement)
+		}
+	}
+	if f := findingOf(t, variantVerdict(t, verdict, "leaky"), "receive"); f.Outcome != leak.Leaking || f.PerOperation < 0.95 || f.PerOperation > 1 {
+		t.Errorf("leaky: %s", f.Summary)
+	}
+	if f := findingOf(t, variantVerdict(t, verdict, "fixed"), "receive"); f.Outcome != leak.Clean || f.PerOperation != 0 {
+		t.Errorf("fixed: %s", f.Summary)
+	}
+}
+
 // The same scenario gives the same verdict and the same growth on the embedded control plane, as a pod and as a process
 // on kind, and as a process on an existing cluster; a kept cluster serves all of these.
 func TestKind(t *testing.T) {
 	needsKind(t)
-	privateTmp(t)
+	own := privateTmp(t)
 	defer run(t, "clean")
 	growth := map[string]float64{}
 	measure := func(name, placement string, args ...string) result {
@@ -122,15 +147,14 @@ func TestKind(t *testing.T) {
 	t.Logf("a run that reuses the cluster took %s", time.Since(began).Round(time.Second))
 	// A rig that is killed under load there leaves its namespace to the next one.
 	onExisting := []string{"--cluster", "existing", "--kubeconfig", kept[1]}
-	own := os.TempDir()
-	t.Setenv("TMPDIR", t.TempDir()) // its folder there is too young for the next one to remove
+	setenv(t, "TMPDIR", t.TempDir()) // its folder there is too young for the next one to remove
 	killed := start(t, append([]string{"run", "watch-then-delete", "--variant", "fixed", "--runs-dir", t.TempDir()}, onExisting...)...)
 	killed.until(t, `fixed: round 1/8`)
 	if err := killed.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = killed.cmd.Wait()
-	t.Setenv("TMPDIR", own)
+	setenv(t, "TMPDIR", own)
 	if r := measure("process on existing", "process", onExisting...); !regexp.MustCompile(`removed what a run that was killed has left: .*namespace leakrig-`).MatchString(r.stderr) {
 		t.Errorf("the namespace of a rig that was killed: %s", r)
 	}
@@ -172,8 +196,10 @@ func TestKindInterrupt(t *testing.T) {
 			waitFor(t, func() bool { return containers(t) != "" })
 		},
 		"while kubeadm runs": func(t *testing.T, _ *rig, _ string) {
-			waitFor(t, func() bool { return containers(t) != "" })
-			time.Sleep(5 * time.Second)
+			waitFor(t, func() bool {
+				node := containers(t)
+				return node != "" && engine("exec", node, "pidof", "kubeadm").Run() == nil
+			})
 		},
 		"under load": func(t *testing.T, r *rig, _ string) { r.until(t, `fixed: round 1/5`) },
 		"while it is deleted": func(t *testing.T, r *rig, runs string) {
@@ -183,7 +209,8 @@ func TestKindInterrupt(t *testing.T) {
 				record, err := dir.ReadRecord()
 				return err == nil && len(record.Variants) == 1 && record.Variants[0].Idle != nil
 			})
-			time.Sleep(500 * time.Millisecond) // deleting it takes some seconds
+			node := containers(t)
+			waitFor(t, func() bool { return engine("exec", node, "true").Run() != nil })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -219,8 +246,8 @@ func TestKindKilled(t *testing.T) {
 		"under load": func(t *testing.T, r *rig) { r.until(t, `fixed: round 1/8`) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv("TMPDIR", t.TempDir()) // a folder this young is not removed yet
-			defer run(t, "clean")           // the engine may have made a container when its client had gone
+			setenv(t, "TMPDIR", t.TempDir()) // a folder this young is not removed yet
+			defer run(t, "clean")            // the engine may have made a container when its client had gone
 			args := []string{"run", "watch-then-delete", "--cluster", "kind", "--runs-dir", t.TempDir(), "--variant", "fixed"}
 			killed := start(t, args...)
 			stage(t, killed)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -157,7 +158,7 @@ func TestKindWorkers(t *testing.T) {
 	cluster.uncordon(t, node)
 	checkLost(t, got, runDir(t, disturbed), map[int]lost{2: {[]string{killed}, "its pod was deleted"}, 4: {evicted, "Evict"}})
 
-	t.Setenv("PATH", filepath.Dir(built(t, "internal/e2e", "./testdata/hit"))+":"+os.Getenv("PATH"))
+	setenv(t, "PATH", filepath.Dir(built(t, "internal/e2e", "./testdata/hit"))+":"+os.Getenv("PATH"))
 	at, runs := time.Now(), t.TempDir()
 	if r := run(t, args(file("workers-api", workersThroughAPI), runs, "--reuse")...); r.code != leak.ExitMet {
 		t.Error(r)
@@ -269,7 +270,41 @@ func (c liveCluster) underLoad(t *testing.T, round int) {
 		maps, err := c.CoreV1().ConfigMaps("").List(context.Background(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 		return err == nil && len(maps.Items) == 1 && maps.Items[0].Data["start"] != ""
 	})
-	time.Sleep(2500 * time.Millisecond) // a second until the start, and then some of four
+	// An operation leaks a goroutine: what has been leaked since shows that operations are under way.
+	before := c.goroutines(t)
+	waitFor(t, func() bool { return c.goroutines(t) >= before+50 })
+}
+
+// goroutines reads how many goroutines the only subject has, through the API server's proxy.
+func (c liveCluster) goroutines(t *testing.T) (n int) {
+	t.Helper()
+	pod := c.subject(t)
+	for _, v := range pod.Spec.Containers[0].Env {
+		_, port, err := net.SplitHostPort(v.Value)
+		if v.Name != "LEAKRIG_LISTEN" || err != nil {
+			continue
+		}
+		page, err := c.CoreV1().Pods(pod.Namespace).ProxyGet("http", pod.Name, port, "/debug/pprof/goroutine", map[string]string{"debug": "1"}).DoRaw(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Sscanf(string(page), "goroutine profile: total %d", &n); err != nil {
+			t.Fatalf("%v: %.80q", err, page)
+		}
+		return n
+	}
+	t.Fatalf("%s does not name the address it listens on", pod.Name)
+	panic("not reached")
+}
+
+// subject returns the pod of the only subject.
+func (c liveCluster) subject(t *testing.T) corev1.Pod {
+	t.Helper()
+	subjects, err := c.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{LabelSelector: "leakrig.dev/run,!batch.kubernetes.io/job-name"})
+	if err != nil || len(subjects.Items) != 1 {
+		t.Fatalf("%d subjects, %v", len(subjects.Items), err)
+	}
+	return subjects.Items[0]
 }
 
 func (c liveCluster) workers(t *testing.T) []corev1.Pod {
@@ -294,13 +329,9 @@ func (c liveCluster) kill(t *testing.T) string {
 // drain does to a node that the subject is not on what kubectl drain does, as far as the workers go.
 func (c liveCluster) drain(t *testing.T) (node string, evicted []string) {
 	t.Helper()
-	subjects, err := c.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{LabelSelector: "leakrig.dev/run,!batch.kubernetes.io/job-name"})
-	if err != nil || len(subjects.Items) != 1 {
-		t.Fatalf("%d subjects, %v", len(subjects.Items), err)
-	}
-	workers := c.workers(t)
+	home, workers := c.subject(t).Spec.NodeName, c.workers(t)
 	for _, w := range workers {
-		if w.Spec.NodeName != subjects.Items[0].Spec.NodeName {
+		if w.Spec.NodeName != home {
 			node = w.Spec.NodeName
 		}
 	}

@@ -14,7 +14,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -123,8 +125,15 @@ type rig struct {
 
 func start(t *testing.T, args ...string) *rig {
 	t.Helper()
+	return startWith(t, nil, args...)
+}
+
+// startWith starts a rig with further variables in its environment.
+func startWith(t *testing.T, env []string, args ...string) *rig {
+	t.Helper()
 	r := &rig{cmd: exec.Command(leakrig, args...), lines: make(chan string, 1000)}
 	r.cmd.Dir = root
+	r.cmd.Env = append(environ(t), env...)
 	r.cmd.Stdout = &r.stdout
 	r.cmd.Stderr = &lineWriter{keep: &r.stderr, lines: r.lines}
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -274,12 +283,47 @@ func started(t *testing.T, tmp string) []int {
 	return pids
 }
 
+// variables are what setenv has set, by the name of the test.
+var variables = struct {
+	sync.Mutex
+	of map[string][]string
+}{of: map[string][]string{}}
+
+// setenv sets a variable for the commands that a test and its subtests start. The test process keeps its own
+// environment, so that tests can run in parallel.
+func setenv(t *testing.T, key, value string) {
+	t.Helper()
+	variables.Lock()
+	defer variables.Unlock()
+	name := t.Name()
+	before := variables.of[name]
+	variables.of[name] = append(slices.Clone(before), key+"="+value)
+	t.Cleanup(func() {
+		variables.Lock()
+		defer variables.Unlock()
+		variables.of[name] = before
+	})
+}
+
+// environ returns the environment of a test's commands: the process's own, then what its parents and it have set.
+func environ(t *testing.T) []string {
+	t.Helper()
+	variables.Lock()
+	defer variables.Unlock()
+	env, name := os.Environ(), ""
+	for part := range strings.SplitSeq(t.Name(), "/") {
+		name = strings.TrimPrefix(name+"/"+part, "/")
+		env = append(env, variables.of[name]...)
+	}
+	return env
+}
+
 // privateTmp gives the rigs of a test a temporary folder of their own, and checks at the end that no
 // process and no file is left of them.
 func privateTmp(t *testing.T) string {
 	t.Helper()
 	tmp := t.TempDir()
-	t.Setenv("TMPDIR", tmp)
+	setenv(t, "TMPDIR", tmp)
 	t.Cleanup(func() {
 		if pids := started(t, tmp); len(pids) > 0 {
 			t.Errorf("still running: %v", pids)

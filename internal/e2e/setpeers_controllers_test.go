@@ -14,6 +14,7 @@ import (
 // The real Rancher 2.4 libraries: a disconnected cluster leaves two handlers and their listeners behind in
 // every round of setPeers, along the incident's own stack, unless the order is that of the fix.
 func TestSetPeersControllers(t *testing.T) {
+	t.Parallel()
 	privateTmp(t)
 	runs := t.TempDir()
 	r := run(t, "run", "setpeers-controllers", "--cluster", "embedded", "--runs-dir", runs)

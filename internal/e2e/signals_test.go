@@ -20,14 +20,14 @@ const moments = 10
 // Ctrl-C and SIGKILL at moments all over a run: the subject is built, the control plane boots, rounds are loaded,
 // settled, judged and reported. Nothing is left running, what was written can be read, and what a
 // killed rig could not remove `leakrig clean` removes.
-func TestSignalsAtAnyMoment(t *testing.T) {
+func TestNightlySignalsAtAnyMoment(t *testing.T) {
 	cache, theirs := t.TempDir(), cache(t)
 	// kube-apiserver is that of the rig's own cache, subjects are built in each run.
 	upstream := filepath.Join(theirs, "upstream")
 	if err := errors.Join(os.MkdirAll(upstream, 0o700), os.Symlink(upstream, filepath.Join(cache, "upstream"))); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("LEAKRIG_CACHE", cache)
+	setenv(t, "LEAKRIG_CACHE", cache)
 	file := filepath.Join(t.TempDir(), "moments.yaml")
 	if err := os.WriteFile(file, []byte(`
 apiVersion: leakrig.dev/v1
@@ -49,7 +49,7 @@ spec:
 	// once runs it and sends the signal after a while, 0 for never.
 	once := func(t *testing.T, after time.Duration, signal syscall.Signal) (got result, tmp, runs string) {
 		tmp, runs = t.TempDir(), t.TempDir()
-		t.Setenv("TMPDIR", tmp)
+		setenv(t, "TMPDIR", tmp)
 		if err := os.RemoveAll(filepath.Join(cache, "subjects")); err != nil {
 			t.Fatal(err)
 		}

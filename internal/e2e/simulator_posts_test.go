@@ -13,6 +13,7 @@ import (
 // The real open-simulator against a real kube-apiserver v1.24.17 that is filled with nodes. Its Close before
 // the fix is re-enacted, which record and reports say; what leaks is upstream's.
 func TestSimulatorPosts(t *testing.T) {
+	t.Parallel()
 	privateTmp(t)
 	runs := t.TempDir()
 	r := run(t, "run", "simulator-posts", "--cluster", "embedded", "--runs-dir", runs, "--set", "posts=3", "--set", "api=scale-apps")

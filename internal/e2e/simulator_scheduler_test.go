@@ -13,6 +13,7 @@ import (
 // The three leaks of the simulator's incident, one after another: once a stage is mended, its fingerprint is
 // clean and the next one's shows.
 func TestSimulatorScheduler(t *testing.T) {
+	t.Parallel()
 	privateTmp(t)
 	runs := t.TempDir()
 	r := run(t, "run", "simulator-scheduler", "--runs-dir", runs, "--set", "posts=2")

@@ -48,7 +48,7 @@ const maxSoakDir = 4 << 20
 // time, its run directory stays small, and a second rig that observes it finds it clean. LEAKRIG_SOAK=12m makes
 // it as long, with the observation over all of it; docs/scale.md has what that printed.
 func TestSoak(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir()) // a rig that is killed leaves its scratch folder to the next that starts a minute later
+	setenv(t, "TMPDIR", t.TempDir()) // a rig that is killed leaves its scratch folder to the next that starts a minute later
 	runs, long := t.TempDir(), time.Duration(0)
 	if text := os.Getenv("LEAKRIG_SOAK"); text != "" {
 		var err error
@@ -66,7 +66,9 @@ func TestSoak(t *testing.T) {
 	}
 	command := []string{"run", scenario, "--runs-dir", runs, "--resume"}
 
-	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("random seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
 	rounds := 0
 	for i := range 10 {
 		r := start(t, command...)
@@ -80,9 +82,7 @@ func TestSoak(t *testing.T) {
 	}
 
 	pprof := freeAddress(t)
-	t.Setenv("LEAKRIG_PPROF", pprof)
-	r := start(t, command...)
-	os.Unsetenv("LEAKRIG_PPROF")
+	r := startWith(t, []string{"LEAKRIG_PPROF=" + pprof}, command...)
 	dir := runDir(t, runs)
 	waitFor(t, func() bool { return soaked(t, dir).Soak.Rounds >= 105 }) // as many snapshots as there will ever be
 	// An operation is a round of the soak. A rig that keeps every round grows by some 3 KiB in each, which is not clean here.
@@ -183,6 +183,7 @@ func checkKilled(t *testing.T, i, before int, said string, dir leak.RunDir) (rou
 
 // A soak of a service that leaks ends as soon as that is beyond doubt, and not after its ten minutes.
 func TestSoakEndsEarly(t *testing.T) {
+	t.Parallel()
 	runs := t.TempDir()
 	scenario := filepath.Join(t.TempDir(), "soak.yaml")
 	text := strings.Replace(soakScenario, "name: healthy", "name: leaking", 1)

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -21,21 +20,15 @@ import (
 
 const receive = "k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive"
 
-// The whole scenario, once, and everything that can be asked of its run directory.
+// The session of README runs every variant of the scenario; each meets its expectation under the same load.
 func TestWatchThenDelete(t *testing.T) {
+	t.Parallel()
 	privateTmp(t)
 	runs := t.TempDir()
-	r := run(t, "run", "watch-then-delete", "--cluster", "embedded", "--runs-dir", runs)
-	if r.code != leak.ExitMet {
-		t.Fatal(r)
-	}
-	met("kube-apiserver")
-	dir := runDir(t, runs)
-	for _, want := range []string{string(dir), dir.Path(leak.HTMLFile), "chan send at watch.(*StreamWatcher).receive"} {
-		if !strings.Contains(r.stdout, want) {
-			t.Errorf("the output does not name %s:\n%s", want, r.stdout)
-		}
-	}
+	setenv(t, "CLUSTER", "embedded")
+	setenv(t, "ARGS", "--runs-dir "+runs)
+	runPage(t, "README.md")
+	dir := runDir(t, filepath.Join(runs))
 	record, verdict := readRecord(t, dir), readVerdict(t, dir)
 
 	t.Run("two-sided", func(t *testing.T) {
@@ -56,22 +49,6 @@ func TestWatchThenDelete(t *testing.T) {
 			}
 		}
 	})
-	t.Run("blocked in the pinned module", func(t *testing.T) {
-		version := moduleVersion(t, "watch-then-delete", "leaky.mod", "k8s.io/apimachinery")
-		if version != "v0.18.8" {
-			t.Errorf("go version -m says apimachinery %s", version)
-		}
-		top := variantVerdict(t, verdict, "leaky").Growing[0]
-		if top.Stack.Top().Func != receive || top.Stack.State != "chan send" {
-			t.Errorf("the stack that grew most is %s", top.Stack)
-		}
-		if want := "k8s.io/apimachinery " + version; top.Module != want {
-			t.Errorf("it lies in %s, want %s", top.Module, want)
-		}
-		if want := "k8s.io/apimachinery@" + version + "/"; !strings.HasPrefix(top.Stack.Top().File, want) {
-			t.Errorf("it lies in %s, want %s", top.Stack.Top().File, want)
-		}
-	})
 	t.Run("the same load for all", func(t *testing.T) {
 		first := tallies(&record.Variants[0])
 		for i := range record.Variants {
@@ -81,85 +58,17 @@ func TestWatchThenDelete(t *testing.T) {
 			}
 		}
 	})
-	t.Run("judge and report need nothing but the run directory", func(t *testing.T) {
-		before := readFile(t, dir.Path(leak.VerdictFile))
-		page := readFile(t, dir.Path(leak.HTMLFile))
-		t.Setenv("PATH", "")
-		t.Setenv("KUBECONFIG", "/nonexistent")
-		if r := run(t, "judge", string(dir)); r.code != leak.ExitMet {
-			t.Fatal(r)
-		}
-		if !bytes.Equal(before, readFile(t, dir.Path(leak.VerdictFile))) {
-			t.Error("the verdict has changed")
-		}
-		if r := run(t, "report", string(dir)); r.code != 0 {
-			t.Fatal(r)
-		}
-		if !bytes.Equal(page, readFile(t, dir.Path(leak.HTMLFile))) {
-			t.Error("the page has changed")
-		}
-	})
-	t.Run("an edited sample changes the verdict", func(t *testing.T) {
-		edited := copyRun(t, dir)
-		if err := os.Remove(edited.Path(leak.VerdictFile)); err != nil {
-			t.Fatal(err)
-		}
-		changed := readRecord(t, edited)
-		fixed := changed.Variant("fixed")
-		fixed.Final().Sample("goroutine").Values["count"] += 500
-		fixed.Idle.Sample("goroutine").Values["count"] += 500
-		writeJSON(t, edited.Path(leak.RecordFile), changed)
-		if r := run(t, "judge", string(edited)); r.code != leak.ExitNotMet || !strings.Contains(r.stdout, "fixed leaks") {
-			t.Error(r)
-		}
-	})
-	t.Run("a fingerprint that is not seen is not reproduced", func(t *testing.T) {
-		file := filepath.Join(t.TempDir(), "absurd.yaml")
-		text := strings.Replace(string(readFile(t, dir.Path(leak.ScenarioFile))), "maxPerOp: 0.01", "maxPerOp: 1000", 1)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		r := run(t, "judge", string(copyRun(t, dir)), "--scenario", file)
-		if r.code != leak.ExitNotMet || !strings.Contains(r.stdout, "leaky was not reproduced: receive is clean") {
-			t.Error(r)
-		}
-	})
-	t.Run("go tool pprof shows the same", func(t *testing.T) {
-		_, line, ok := strings.Cut(r.stdout, "see it again\n")
-		if !ok {
-			t.Fatal(r)
-		}
-		cmd := exec.Command("sh", "-c", line)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", line, err, out)
-		}
-		f := findingOf(t, variantVerdict(t, verdict, "leaky"), "receive")
-		want := f.Stacks[0].To - f.Stacks[0].From
-		// The trace that has receive in it starts with its count.
-		trace := regexp.MustCompile(`(?m)^\s+(\d+)\s+runtime\.gopark\n(?:\s+runtime\.\S+\n)*\s+` + regexp.QuoteMeta(receive) + `$`)
-		m := trace.FindStringSubmatch(string(out))
-		if m == nil || m[1] != fmt.Sprint(want) {
-			t.Errorf("want %d goroutines in receive:\n%s", want, out)
-		}
-	})
-	t.Run("every raw profile opens", func(t *testing.T) {
-		files, err := filepath.Glob(dir.Path("*", "*", "*.pb.gz"))
-		if err != nil || len(files) < 6*10*2 {
+	t.Run("every round has its profiles", func(t *testing.T) {
+		if files, err := filepath.Glob(dir.Path("*", "*", "*.pb.gz")); err != nil || len(files) < 6*10*2 {
 			t.Fatalf("%d profiles, %v", len(files), err)
 		}
-		for _, file := range files[:4] {
-			if out, err := exec.Command("go", "tool", "pprof", "-top", file).CombinedOutput(); err != nil {
-				t.Errorf("%s: %v\n%s", file, err, out)
-			}
-		}
 	})
-	t.Run("the report in a browser", func(t *testing.T) { inBrowser(t, dir) })
 }
 
 // Swapping the modfiles, not the expectations, flips the verdict: the rig looks at the program and not
 // at its name.
 func TestSwappedModfiles(t *testing.T) {
+	t.Parallel()
 	privateTmp(t)
 	text := string(readFile(t, filepath.Join(root, "scenarios", "watch-then-delete.yaml")))
 	text = strings.NewReplacer("leaky.mod", "fixed.mod", "fixed.mod", "leaky.mod").Replace(text)
@@ -186,54 +95,54 @@ func TestSwappedModfiles(t *testing.T) {
 	}
 }
 
-// Ctrl-C reaches the whole process group of the rig, at any stage. The record says so, what was
-// measured is kept and judged, and nothing is left running.
+// Ctrl-C ends a run at any stage: the record says so, what was measured is kept, and nothing is left running.
 func TestInterrupt(t *testing.T) {
-	for name, at := range map[string]struct {
-		line   string
-		rounds int // whole rounds in the record
-	}{
-		"while it boots":    {"", -1},
-		"under load":        {`leaky: round 2/8`, 2},
-		"the second signal": {`leaky: baseline`, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			privateTmp(t)
-			runs := t.TempDir()
-			r := start(t, "run", "watch-then-delete", "--cluster", "embedded", "--runs-dir", runs, "--variant", "leaky")
-			if at.line != "" {
-				r.until(t, at.line)
-			} else {
-				waitFor(t, func() bool {
-					logs, _ := filepath.Glob(filepath.Join(runs, "*", "*", "cluster", "etcd.log"))
-					return len(logs) > 0
-				})
-			}
-			if err := syscall.Kill(-r.cmd.Process.Pid, syscall.SIGINT); err != nil {
-				t.Fatal(err)
-			}
-			got := r.wait(t)
-			if got.code != leak.ExitInterrupted {
-				t.Fatal(got)
-			}
-			met("kube-apiserver")
-			dir := runDir(t, runs)
-			record := readRecord(t, dir)
-			if !record.Interrupted {
-				t.Error("the record does not say interrupted")
-			}
-			if have := len(record.Variants[0].Snapshots) - 1; have < at.rounds {
-				t.Errorf("%d rounds were kept, %d were measured", have, at.rounds)
-			}
-			if r := run(t, "judge", string(dir)); r.code != leak.ExitUnmeasured {
-				t.Error(r)
-			}
-		})
+	t.Parallel()
+	t.Run("while it boots", func(t *testing.T) {
+		interrupted(t, func(t *testing.T, _ *rig, runs string) {
+			waitFor(t, func() bool {
+				logs, _ := filepath.Glob(filepath.Join(runs, "*", "*", "cluster", "etcd.log"))
+				return len(logs) > 0
+			})
+		}, -1)
+	})
+	t.Run("before the first round", func(t *testing.T) {
+		interrupted(t, func(t *testing.T, r *rig, _ string) { r.until(t, `leaky: baseline`) }, 0)
+	})
+}
+
+// interrupted sends Ctrl-C to the process group of a rig when at returns, as a terminal does, and checks that its record has at
+// least so many rounds.
+func interrupted(t *testing.T, at func(t *testing.T, r *rig, runs string), rounds int) {
+	t.Helper()
+	privateTmp(t)
+	runs := t.TempDir()
+	r := start(t, "run", "watch-then-delete", "--cluster", "embedded", "--runs-dir", runs, "--variant", "leaky")
+	at(t, r, runs)
+	if err := syscall.Kill(-r.cmd.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	got := r.wait(t)
+	if got.code != leak.ExitInterrupted {
+		t.Fatal(got)
+	}
+	met("kube-apiserver")
+	dir := runDir(t, runs)
+	record := readRecord(t, dir)
+	if !record.Interrupted {
+		t.Error("the record does not say interrupted")
+	}
+	if have := len(record.Variants[0].Snapshots) - 1; have < rounds {
+		t.Errorf("%d rounds were kept, %d were measured", have, rounds)
+	}
+	if r := run(t, "judge", string(dir)); r.code != leak.ExitUnmeasured {
+		t.Error(r)
 	}
 }
 
 // An API server that dies ends the run: it is not a verdict on the subject.
 func TestControlPlaneDies(t *testing.T) {
+	t.Parallel()
 	tmp := privateTmp(t)
 	runs := t.TempDir()
 	r := start(t, "run", "watch-then-delete", "--cluster", "embedded", "--runs-dir", runs, "--variant", "fixed")
@@ -257,6 +166,7 @@ func TestControlPlaneDies(t *testing.T) {
 
 // An API server that comes back before the rig gives it up costs the run nothing but time.
 func TestControlPlaneComesBack(t *testing.T) {
+	t.Parallel()
 	tmp := privateTmp(t)
 	runs := t.TempDir()
 	r := start(t, "run", "watch-then-delete", "--cluster", "embedded", "--runs-dir", runs, "--variant", "fixed")
@@ -290,6 +200,7 @@ func signalServer(t *testing.T, tmp string, signal syscall.Signal) int {
 // A subject that stops answering altogether, its pprof too, ends the measurement: every reading has its
 // deadline.
 func TestFrozenSubject(t *testing.T) {
+	t.Parallel()
 	privateTmp(t)
 	dir, runs := t.TempDir(), t.TempDir()
 	scenario := filepath.Join(dir, "frozen.yaml")
@@ -317,47 +228,48 @@ spec:
 	}
 }
 
-// A rig that is killed, at the boot or under load, takes its control plane and its subject with it, and what
-// it had written stays readable; `leakrig clean` removes its folder.
+// SIGKILL while the control plane boots ends what has been started.
 func TestKilledRig(t *testing.T) {
-	for _, name := range []string{"at the boot", "under load"} {
-		t.Run(name, func(t *testing.T) {
-			tmp := privateTmp(t)
-			runs := t.TempDir()
-			r := start(t, "run", "watch-then-delete", "--cluster", "embedded", "--runs-dir", runs, "--variant", "fixed")
-			if name == "under load" {
-				r.until(t, `fixed: round 2/8`)
-			} else {
-				waitFor(t, func() bool {
-					return slices.ContainsFunc(started(t, tmp), func(pid int) bool {
-						exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-						return filepath.Base(exe) == "etcd"
-					})
-				})
-			}
-			if err := r.cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			_ = r.cmd.Wait()
-			waitFor(t, func() bool { return len(started(t, tmp)) == 0 })
-			folders, err := filepath.Glob(filepath.Join(tmp, "leakrig-*"))
-			if err != nil || len(folders) != 1 {
-				t.Fatalf("%v %v", folders, err)
-			}
-			if got := sweepOld(t, tmp); !strings.Contains(got.stdout, "removed folder "+folders[0]) {
-				t.Error(got)
-			}
-			if _, err := os.Stat(folders[0]); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("it is still there: %v", err)
-			}
-			if name == "under load" {
-				if have := len(readRecord(t, runDir(t, runs)).Variants[0].Snapshots) - 1; have < 1 {
-					t.Errorf("%d rounds were kept", have)
-				}
-			}
+	t.Parallel()
+	killed(t, func(t *testing.T, _ *rig, tmp string) {
+		waitFor(t, func() bool {
+			return slices.ContainsFunc(started(t, tmp), func(pid int) bool {
+				exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+				return filepath.Base(exe) == "etcd"
+			})
 		})
+	}, 0)
+}
+
+// killed sends SIGKILL to a rig when at returns: its control plane and its subject end too, `leakrig clean` removes its folder,
+// and its record, where there is to be one, has at least so many rounds.
+func killed(t *testing.T, at func(t *testing.T, r *rig, tmp string), rounds int) {
+	t.Helper()
+	tmp := privateTmp(t)
+	runs := t.TempDir()
+	r := start(t, "run", "watch-then-delete", "--cluster", "embedded", "--runs-dir", runs, "--variant", "fixed")
+	at(t, r, tmp)
+	if err := r.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
 	}
+	_ = r.cmd.Wait()
 	met("kube-apiserver")
+	waitFor(t, func() bool { return len(started(t, tmp)) == 0 })
+	folders, err := filepath.Glob(filepath.Join(tmp, "leakrig-*"))
+	if err != nil || len(folders) != 1 {
+		t.Fatalf("%v %v", folders, err)
+	}
+	if got := sweepOld(t, tmp); !strings.Contains(got.stdout, "removed folder "+folders[0]) {
+		t.Error(got)
+	}
+	if _, err := os.Stat(folders[0]); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
+	}
+	if rounds > 0 {
+		if have := len(readRecord(t, runDir(t, runs)).Variants[0].Snapshots) - 1; have < rounds {
+			t.Errorf("%d rounds were kept", have)
+		}
+	}
 }
 
 // moduleVersion builds a subject and asks go version -m, not the rig.

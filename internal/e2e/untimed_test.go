@@ -1,0 +1,5 @@
+//go:build e2e && !bench
+
+package e2e
+
+const timed = false
