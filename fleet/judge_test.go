@@ -140,12 +140,13 @@ func TestThreeInAThousand(t *testing.T) {
 	}
 }
 
-// trials is how often a simulation is repeated: all of it with LEAKRIG_FLEET=long, a fifth in an ordinary test.
+// trials returns how often to repeat a simulation: all of it with LEAKRIG_FLEET=long, as the nightly tier has it, a tenth in
+// an ordinary test.
 func trials(full int) int {
 	if os.Getenv("LEAKRIG_FLEET") == "long" {
 		return full
 	}
-	return full / 5
+	return full / 10
 }
 
 // How often a fleet of which nothing leaks is called leaking, kind by kind. What comes and goes by chance is
