@@ -376,9 +376,21 @@ func TestCounterFailsOnce(t *testing.T) {
 	target := Target{ID: "a", Name: "a", Metrics: server.URL, Subject: leak.Target{Transport: func() http.RoundTripper { return &http.Transport{} }}}
 	c := Config{
 		Lister: &listed{of: func(int) ([]Target, error) { return []Target{target}, nil }}, Poller: polled(func(context.Context, string) (int64, error) { return 5, nil }),
-		Counter: "ops", Every: 20 * time.Millisecond, For: 200 * time.Millisecond, Timeout: 5 * time.Second, Concurrency: 1, Save: func(*Record) error { return nil }, Progress: silent{},
+		Counter: "ops", Every: 20 * time.Millisecond, For: time.Minute, Timeout: 5 * time.Second, Concurrency: 1, Progress: silent{},
 	}
-	r, err := Run(t.Context(), c)
+	// run ends the survey after ten sweeps, however long they take here.
+	run := func() (*Record, error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		c.Save = func(r *Record) error {
+			if len(r.Sweeps) >= 10 {
+				cancel()
+			}
+			return nil
+		}
+		return Run(ctx, c)
+	}
+	r, err := run()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -387,7 +399,7 @@ func TestCounterFailsOnce(t *testing.T) {
 	}
 	// One that fails for good is gone on without: the goroutines are still counted.
 	n, fails = 0, func(n int) bool { return n > 4 }
-	if r, err = Run(t.Context(), c); err != nil {
+	if r, err = run(); err != nil {
 		t.Fatal(err)
 	}
 	if s := r.Targets[0]; s.Failures != maxUncounted || s.Operations != nil || len(s.Seconds) < len(r.Sweeps)-maxUncounted || !strings.Contains(s.NoCounter, "503") {
