@@ -383,7 +383,7 @@ var (
 	blanks = regexp.MustCompile(`\s+`)
 	rate   = regexp.MustCompile(`[+−]\d+\.\d\d\b`)
 	size   = regexp.MustCompile(`[+−-]?\d+(\.\d+)? ?(B|KiB|MiB|GiB)\b`)
-	number = regexp.MustCompile(`[+−-]?\d+(\.\d+)?( ?(ns|µs|ms|s)\b)?`)
+	number = regexp.MustCompile(`[+−-]?((\d+(\.\d+)?(h|ms|µs|ns|m|s))+\b|\d+(\.\d+)?( ?(ns|µs|ms|s)\b)?)`)
 	// held keeps a rate from being taken for a number like any other.
 	held = strings.NewReplacer("0", "⓪", "1", "①", "2", "②", "3", "③", "4", "④", "5", "⑤", "6", "⑥", "7", "⑦", "8", "⑧", "9", "⑨")
 )

@@ -19,6 +19,7 @@ func TestRun(t *testing.T) {
 	for _, row := range []struct{ comment, old, new, want string }{
 		{"as it is", "", "", ""},
 		{"another number", "it took 15 ms", "it took 17.5 s", ""},
+		{"a longer time", "it took 15 ms", "it took 1m16s", ""},
 		{"the rest of a line", "head\n...\n+1.00 per operation", "head\n...\n+1.00 per...", ""},
 		{"a line that ends where its rest would begin", "operation\ntail\n", "operation\ntail ...\n", ""},
 		{"another beginning of a line", "head\n...\n+1.00 per operation", "head\n...\n+1.00 for...", "which is not there"},
