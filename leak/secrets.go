@@ -254,7 +254,7 @@ var references = func() map[string]bool {
 }()
 
 // number is what is a number and nothing else.
-var number = regexp.MustCompile(`^[+-]?[0-9][0-9._eE+-]*$`)
+var number = regexp.MustCompile(`^[+-]?[0-9][0-9._]*([eE][+-]?[0-9]+)?$`)
 
 // RedactJSON returns a JSON text without the secrets in its strings. Keys, numbers, and names that other members refer
 // to stay, so that what reads the text is never misled by a secret that is a common word.
@@ -338,11 +338,18 @@ func CredentialsIn(text string) []string {
 			found = append(found, value)
 		}
 	}
-	for _, m := range named.FindAllStringSubmatch(text, -1) {
-		if !holdsSecret(m[1]) || strings.HasPrefix(m[3], "//") {
+	for rest := text; ; {
+		at := named.FindStringSubmatchIndex(rest)
+		if at == nil {
+			break
+		}
+		name, value := rest[at[2]:at[3]], rest[at[6]:at[7]]
+		if !holdsSecret(name) {
+			rest = rest[at[3]+1:] // what looks like its value may begin with another name, as in http://h/?token=…
 			continue
 		}
-		value := strings.Trim(m[3], `"'`)
+		rest = rest[at[7]:]
+		value = strings.Trim(value, `"'`)
 		add(value)
 		if plain, err := url.QueryUnescape(value); err == nil && plain != value {
 			add(plain)
