@@ -200,6 +200,12 @@ func (s Secrets) RedactText(text string) string {
 	return string(s.Redact([]byte(text)))
 }
 
+// TextRedactor is RedactText for many texts.
+func (s Secrets) TextRedactor() func(text string) string {
+	forms := s.forms()
+	return func(text string) string { return string(redact([]byte(text), forms)) }
+}
+
 // In tells whether a text may hold one of the secrets.
 func (s Secrets) In(text []byte) bool {
 	return slices.ContainsFunc(s.forms(), func(f form) bool { return bytes.Contains(text, []byte(f.text)) })

@@ -47,15 +47,16 @@ func cleanProfile(data []byte, secrets leak.Secrets) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	redact := secrets.TextRedactor()
 	for _, s := range p.Sample {
-		cleanLabels(s, secrets)
+		cleanLabels(s, redact)
 	}
 	for i := range p.Comments {
-		p.Comments[i] = secrets.RedactText(p.Comments[i])
+		p.Comments[i] = redact(p.Comments[i])
 	}
-	p.DocURL = secrets.RedactText(p.DocURL)
+	p.DocURL = redact(p.DocURL)
 	for _, m := range p.Mapping {
-		m.File = secrets.RedactText(m.File)
+		m.File = redact(m.File)
 	}
 	var b bytes.Buffer
 	if err := p.Write(&b); err != nil {
@@ -64,12 +65,12 @@ func cleanProfile(data []byte, secrets leak.Secrets) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func cleanLabels(s *profile.Sample, secrets leak.Secrets) {
+func cleanLabels(s *profile.Sample, redact func(string) string) {
 	for key, values := range s.Label {
 		for i := range values {
-			values[i] = secrets.RedactText(values[i])
+			values[i] = redact(values[i])
 		}
-		if clean := secrets.RedactText(key); clean != key {
+		if clean := redact(key); clean != key {
 			delete(s.Label, key)
 			s.Label[clean] = append(s.Label[clean], values...)
 		}

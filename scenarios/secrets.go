@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -55,6 +56,9 @@ func Keep(src Source, known leak.Secrets) (Kept, error) {
 			k.places = append(k.places, n)
 		}
 	}
+	if len(k.secrets) > maxSecrets {
+		return Kept{}, leak.WithHint(fmt.Errorf("the scenario gives more than %d credentials", maxSecrets), "each is looked for in all that a run keeps; does a body hold data with such names?")
+	}
 	kept := Kept{Text: src.Data, Secrets: k.secrets, Parameters: maps.Clone(k.values)}
 	for name := range k.hidden {
 		if _, ok := kept.Parameters[name]; ok {
@@ -67,12 +71,13 @@ func Keep(src Source, known leak.Secrets) (Kept, error) {
 	all := slices.Concat(k.secrets, known)
 	changed := len(k.places) > 0
 	if len(all) > 0 {
+		redact := all.TextRedactor()
 		for name, value := range kept.Parameters {
 			if !isNumber(value) {
-				kept.Parameters[name] = all.RedactText(value)
+				kept.Parameters[name] = redact(value)
 			}
 		}
-		changed = redactNode(&doc, "", all) || changed
+		changed = redactNode(&doc, "", redact) || changed
 	}
 	if !changed {
 		return kept, nil
@@ -86,6 +91,9 @@ func Keep(src Source, known leak.Secrets) (Kept, error) {
 	kept.Text = b.Bytes()
 	return kept, nil
 }
+
+// maxSecrets bounds how many values are looked for.
+const maxSecrets = 1000
 
 // keeper finds the secrets of one scenario.
 type keeper struct {
@@ -270,12 +278,12 @@ func isNumber(text string) bool { return quantity.MatchString(text) }
 
 // redactNode takes secrets out of the values and the comments below n, which stands under a key, and tells whether there
 // were any.
-func redactNode(n *yaml.Node, key string, secrets leak.Secrets) (changed bool) {
+func redactNode(n *yaml.Node, key string, redact func(string) string) (changed bool) {
 	for _, comment := range []*string{&n.HeadComment, &n.LineComment, &n.FootComment} {
 		if *comment == "" {
 			continue
 		}
-		clean := secrets.RedactText(*comment)
+		clean := redact(*comment)
 		changed = changed || clean != *comment
 		*comment = clean
 	}
@@ -287,18 +295,18 @@ func redactNode(n *yaml.Node, key string, secrets leak.Secrets) (changed bool) {
 			if textKeys[key] {
 				under = key // the names of headers and variables are not those of the format
 			}
-			changed = redactComments(name, secrets) || changed
-			changed = redactNode(value, under, secrets) || changed
+			changed = redactComments(name, redact) || changed
+			changed = redactNode(value, under, redact) || changed
 		}
 	case yaml.DocumentNode, yaml.SequenceNode:
 		for _, c := range n.Content {
-			changed = redactNode(c, key, secrets) || changed
+			changed = redactNode(c, key, redact) || changed
 		}
 	case yaml.ScalarNode:
 		if namingKeys[key] || !textKeys[key] && isNumber(n.Value) || key == "parameters" && isNumber(n.Value) {
 			return changed
 		}
-		if clean := redactAround(n.Value, secrets); clean != n.Value {
+		if clean := redactAround(n.Value, redact); clean != n.Value {
 			n.SetString(clean)
 			changed = true
 		}
@@ -307,23 +315,23 @@ func redactNode(n *yaml.Node, key string, secrets leak.Secrets) (changed bool) {
 }
 
 // redactComments is redactNode for a key, whose name stays.
-func redactComments(key *yaml.Node, secrets leak.Secrets) bool {
+func redactComments(key *yaml.Node, redact func(string) string) bool {
 	only := *key
 	only.Kind, only.Content = 0, nil
-	changed := redactNode(&only, "", secrets)
+	changed := redactNode(&only, "", redact)
 	key.HeadComment, key.LineComment, key.FootComment = only.HeadComment, only.LineComment, only.FootComment
 	return changed
 }
 
 // redactAround takes secrets out of a text, and leaves the names of parameters.
-func redactAround(text string, secrets leak.Secrets) string {
+func redactAround(text string, redact func(string) string) string {
 	var out strings.Builder
 	from := 0
 	for _, at := range referencePattern.FindAllStringIndex(text, -1) {
-		out.WriteString(secrets.RedactText(text[from:at[0]]))
+		out.WriteString(redact(text[from:at[0]]))
 		out.WriteString(text[at[0]:at[1]])
 		from = at[1]
 	}
-	out.WriteString(secrets.RedactText(text[from:]))
+	out.WriteString(redact(text[from:]))
 	return out.String()
 }

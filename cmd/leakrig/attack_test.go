@@ -13,7 +13,14 @@ import (
 )
 
 // Attempts to get a pass for nothing, or to read what nobody should: none of them succeeds.
-func TestAttackScripts(t *testing.T) { runScripts(t, "testdata/attacks") }
+func TestAttackScripts(t *testing.T) {
+	for _, name := range []string{"secrets", "words", "bearer", "observe", "seals"} {
+		if _, err := os.Stat(filepath.Join("testdata/attacks", name+".txtar")); err != nil {
+			t.Error(err)
+		}
+	}
+	runScripts(t, "testdata/attacks")
+}
 
 // searches TEXT PATH... fails where a file, or one below a folder, holds a text, unpacked if it is compressed.
 func searches(ts *testscript.TestScript, _ bool, args []string) {

@@ -207,6 +207,7 @@ func (f *runFlags) runEach(c *cobra.Command, plan []planned) (int, error) {
 		codes = []int{leak.ExitUnmeasured} // nothing was measured, and that is no pass
 	}
 	night.ExitCode = leak.WorstExit(codes...)
+	night.Command = keptArgs(f.args, nil, *f.hidden)
 	// After Ctrl-C the context has ended; what was done is still told. A second one ends the rig at once.
 	ctx := context.WithoutCancel(c.Context())
 	if err := errors.Join(reports.NightText(c.OutOrStdout(), night), f.keepNight(ctx, c.OutOrStdout(), night, interrupted)); err != nil {

@@ -91,7 +91,7 @@ func keptArgs(args []string, parameters map[string]string, secrets leak.Secrets)
 			continue
 		}
 		name, value, ok := strings.Cut(given, "=")
-		if value = secrets.RedactText(value); parameters[name] == leak.Redacted {
+		if value = secrets.RedactText(value); parameters[name] == leak.Redacted || leak.LooksSecret(name) {
 			value = leak.Redacted
 		}
 		if kept[i] = name; ok {

@@ -21,6 +21,7 @@ func sources(dir leak.RunDir, in reports.Input, write bool, own *subjects.OwnSou
 	}
 	all := leak.Sources{}
 	maps.Copy(all, known)
+	redact := secrets.TextRedactor()
 	finder := subjects.NewSourceFinder().WithOwn(own)
 	for _, f := range reports.SourceFrames(in) {
 		key := f.Subject.SourceKey(f.Frame)
@@ -29,7 +30,7 @@ func sources(dir leak.RunDir, in reports.Input, write bool, own *subjects.OwnSou
 		}
 		if e, ok := finder.Excerpt(f.Subject, f.Frame); ok {
 			for i := range e.Lines {
-				e.Lines[i] = secrets.RedactText(e.Lines[i])
+				e.Lines[i] = redact(e.Lines[i])
 			}
 			all[key] = e
 		}
