@@ -260,8 +260,9 @@ func walk(n *yaml.Node, visit func(key string, value *yaml.Node)) {
 var (
 	namingKeys = keySet(`apiVersion kind name providers kubernetes build modfile rewrite expect fingerprint operation placement
 		apiGroups resources verbs component node version modules probe probes metric match callers state checks round each
-		signal method status pprof ready until namespace resource verb container aliases`)
-	textKeys = keySet(`env headers parameters argv args shell body`)
+		signal method status pprof ready until namespace resource verb container aliases rules limits`)
+	wholeKeys = keySet(`node modules rules limits placement`) // all that is below them
+	textKeys  = keySet(`env headers parameters argv args shell body`)
 )
 
 func keySet(words string) map[string]bool {
@@ -292,7 +293,7 @@ func redactNode(n *yaml.Node, key string, redact func(string) string) (changed b
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			name, value := n.Content[i], n.Content[i+1]
 			under := name.Value
-			if textKeys[key] {
+			if textKeys[key] || wholeKeys[key] {
 				under = key // the names of headers and variables are not those of the format
 			}
 			changed = redactComments(name, redact) || changed
