@@ -108,14 +108,19 @@ const (
 // Of raw files that are gone the samples name none any more.
 func (d RunDir) ReadSealed(depth Depth) (*Record, Seal, error) {
 	r, seal, err := d.readRecord()
-	if err != nil || seal.Unsealed || r.Schema < sealedSince {
+	if err != nil {
 		return r, seal, err
 	}
-	named := r.files()
+	named := map[string]bool{}
+	if depth >= OfFiles {
+		named = r.files()
+	}
 	named[ScenarioFile] = true
 	missing := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		if name != ScenarioFile && depth < OfFiles {
+		if r.Schema < sealedSince { // there is nothing to hold it against
+			_, err := os.Lstat(d.Path(filepath.FromSlash(name)))
+			missing[name] = errors.Is(err, fs.ErrNotExist)
 			continue
 		}
 		switch sum, err := d.Hash(name); {

@@ -20,7 +20,7 @@ func withWarning(r *leak.Record, seal leak.Seal) {
 	if seal.Holds() {
 		return
 	}
-	r.Warnings = slices.DeleteFunc(r.Warnings, func(w string) bool { return slices.Contains(seal.Altered, w) })
+	r.Warnings = slices.DeleteFunc(r.Warnings, func(w string) bool { return w == seal.String() || slices.Contains(seal.Altered, w) })
 	r.Warnings = append(r.Warnings, seal.String())
 }
 
