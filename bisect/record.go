@@ -11,8 +11,12 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Schema is the version of the record's JSON form that this build writes.
-const Schema = 1
+// Schema is the version of the record's JSON form that this build writes. Records carry a checksum since version
+// sealedSince.
+const (
+	Schema      = 2
+	sealedSince = 2
+)
 
 // Files of a bisection's directory.
 const (
@@ -195,34 +199,55 @@ func (r *Record) Resume() {
 	r.Steps, r.Answers, r.Sentence, r.Failure, r.Interrupted = kept, nil, "", nil, false
 }
 
-// Write writes bisect.json whole or not at all.
-func Write(dir string, r *Record) error {
+// Write writes bisect.json whole or not at all, without the secrets and with a checksum.
+func Write(dir string, r *Record, secrets ...string) error {
 	data, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", RecordFile, err)
 	}
-	if err := leak.RunDir(dir).WriteFile(RecordFile, append(data, '\n')); err != nil {
+	if err := leak.RunDir(dir).WriteFile(RecordFile, leak.Sealed(leak.Secrets(secrets).RedactJSON(data))); err != nil {
 		return &leak.DiskError{Err: fmt.Errorf("write %s: %w", RecordFile, err)}
 	}
 	return nil
 }
 
-// Read reads bisect.json and refuses one that is damaged or newer than this build.
+// Read reads bisect.json and refuses one that is damaged or newer than this build, or that was changed.
 func Read(dir string) (*Record, error) {
+	r, seal, err := ReadSealed(dir)
+	if err == nil && len(seal.Altered) > 0 {
+		err = leak.WithHint(fmt.Errorf("read %s: %s", RecordFile, seal), "%s", leak.SealHint)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// ReadSealed is Read, but for a record that was changed: it says so.
+func ReadSealed(dir string) (*Record, leak.Seal, error) {
+	var seal leak.Seal
 	f, err := os.Open(filepath.Join(dir, RecordFile))
 	if err != nil {
-		return nil, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "a bisection's directory is what `leakrig bisect` names at its end, runs/<scenario>/bisect-<time>")
+		return nil, seal, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "a bisection's directory is what `leakrig bisect` names at its end, runs/<scenario>/bisect-<time>")
 	}
 	defer f.Close()
 	data, err := leak.ReadBounded(f, maxJSON)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", RecordFile, err)
+		return nil, seal, fmt.Errorf("read %s: %w", RecordFile, err)
 	}
 	r, err := parse(data)
 	if err != nil {
-		return nil, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "the file is damaged or of a newer leakrig; the run directories beside it are whole")
+		return nil, seal, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "the file is damaged or of a newer leakrig; the run directories beside it are whole")
 	}
-	return r, nil
+	switch sealed, fits := leak.CheckSeal(data); {
+	case sealed && !fits:
+		seal.Altered = []string{RecordFile + " was changed after it was written: its checksum is another"}
+	case !sealed && r.Schema >= sealedSince:
+		seal.Altered = []string{RecordFile + " was changed after it was written: it has lost its checksum"}
+	case !sealed:
+		seal.Unsealed = true
+	}
+	return r, seal, nil
 }
 
 func parse(data []byte) (*Record, error) {

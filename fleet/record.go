@@ -23,8 +23,12 @@ const (
 	VerdictFile = "fleet-verdict.json"
 )
 
-// RecordSchema is the version of the record's JSON form.
-const RecordSchema = 1
+// RecordSchema is the version of the record's JSON form. Records carry a checksum since version sealedSince; some of
+// those before have none.
+const (
+	RecordSchema = 2
+	sealedSince  = 2
+)
 
 // maxRecord bounds what is read back.
 const maxRecord = 512 << 20
@@ -282,11 +286,13 @@ func (s *Series) end() {
 }
 
 // Write writes the record into a run directory, whole or not at all. Targets are written one after the other:
-// the record as one text, of a fleet with many stacks after many sweeps, takes several times its own memory.
-func (r *Record) Write(dir leak.RunDir) error {
+// the record as one text, of a fleet with many stacks after many sweeps, takes several times its own memory. None of
+// its texts has one of the secrets.
+func (r *Record) Write(dir leak.RunDir, secrets ...string) error {
+	clean := leak.Secrets(secrets).JSONRedactor()
 	return dir.WriteWith(RecordFile, func(w io.Writer) error {
 		sum := sha256.New()
-		err := r.write(io.MultiWriter(w, sum))
+		err := r.write(io.MultiWriter(w, sum), clean)
 		if err == nil {
 			_, err = fmt.Fprintf(w, "%s%x\"}\n", digest, sum.Sum(nil))
 		}
@@ -295,13 +301,14 @@ func (r *Record) Write(dir leak.RunDir) error {
 }
 
 // write encodes the record, its targets last, without the end of their list.
-func (r *Record) write(w io.Writer) error {
+func (r *Record) write(w io.Writer, clean func([]byte) []byte) error {
 	head := *r
 	head.Targets = nil
 	data, err := json.Marshal(&head)
 	if err != nil {
 		return err
 	}
+	data = clean(data)
 	const open = `"targets":null}`
 	if !bytes.HasSuffix(data, []byte(open)) {
 		return errors.New("targets are not the last of the record's fields")
@@ -317,38 +324,74 @@ func (r *Record) write(w io.Writer) error {
 		if i == len(r.Targets)-1 {
 			end = ""
 		}
-		if _, err := w.Write(append(data, end...)); err != nil {
+		if _, err := w.Write(append(clean(data), end...)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Read reads the record of a run directory.
+// Read reads the record of a run directory, and refuses one that is not as it was written.
 func Read(dir leak.RunDir) (*Record, error) {
-	f, err := os.Open(dir.Path(RecordFile))
-	if err != nil {
-		return nil, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "a run directory of a fleet is what `leakrig observe --selector` names at its end")
+	r, seal, err := ReadSealed(dir)
+	if err == nil && len(seal.Altered) > 0 {
+		err = damaged(errNotWritten)
 	}
-	defer f.Close()
-	data, err := leak.ReadBounded(f, maxRecord)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", RecordFile, err)
-	}
-	r, err := parse(data)
-	if err != nil {
-		return nil, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "the file is damaged, or of a newer leakrig: of a fleet there is nothing else to judge")
+		return nil, err
 	}
 	return r, nil
 }
 
+// ReadSealed reads the record of a run directory, and tells whether it is as it was written.
+func ReadSealed(dir leak.RunDir) (*Record, leak.Seal, error) {
+	f, err := os.Open(dir.Path(RecordFile))
+	if err != nil {
+		return nil, leak.Seal{}, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "a run directory of a fleet is what `leakrig observe --selector` names at its end")
+	}
+	defer f.Close()
+	data, err := leak.ReadBounded(f, maxRecord)
+	if err != nil {
+		return nil, leak.Seal{}, fmt.Errorf("read %s: %w", RecordFile, err)
+	}
+	r, err := decode(data)
+	if err != nil {
+		return nil, leak.Seal{}, damaged(err)
+	}
+	return r, sealOf(r, data), nil
+}
+
+func damaged(err error) error {
+	return leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "the file is damaged, or of a newer leakrig: of a fleet there is nothing else to judge")
+}
+
+var errNotWritten = errors.New("not what was written")
+
+// sealOf tells whether a record is as it was written.
+func sealOf(r *Record, data []byte) leak.Seal {
+	i := bytes.LastIndex(data, []byte(digest))
+	switch {
+	case i < 0 && r.Schema < sealedSince:
+		return leak.Seal{Unsealed: true}
+	case i < 0:
+		return leak.Seal{Altered: []string{RecordFile + " has lost its checksum"}}
+	}
+	if sum := sha256.Sum256(data[:i]); !bytes.HasPrefix(data[i+len(digest):], []byte(hex.EncodeToString(sum[:]))) {
+		return leak.Seal{Altered: []string{RecordFile + " was changed after it was written: its checksum is another"}}
+	}
+	return leak.Seal{}
+}
+
 // parse decodes a record and refuses one that is not as it was written.
 func parse(data []byte) (*Record, error) {
-	if i := bytes.LastIndex(data, []byte(digest)); i >= 0 { // the first records have none
-		if sum := sha256.Sum256(data[:i]); !bytes.HasPrefix(data[i+len(digest):], []byte(hex.EncodeToString(sum[:]))) {
-			return nil, errors.New("not what was written")
-		}
+	r, err := decode(data)
+	if err == nil && len(sealOf(r, data).Altered) > 0 {
+		return nil, errNotWritten
 	}
+	return r, err
+}
+
+func decode(data []byte) (*Record, error) {
 	var r Record
 	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, err

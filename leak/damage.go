@@ -1,33 +1,10 @@
 package leak
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"regexp"
 	"slices"
 )
-
-// sealed is a record's JSON text with a checksum of all of it as one more member.
-func sealed(record []byte) []byte {
-	sum := sha256.Sum256(record)
-	open := bytes.TrimSuffix(record, []byte("\n}"))
-	return slices.Concat(open, []byte(",\n \"sha256\": \""+hex.EncodeToString(sum[:])+"\"\n}\n"))
-}
-
-// seal is how a checksum looks, and half of it where the other half was damaged.
-var seal = regexp.MustCompile(`"sha256"|[0-9a-f]{32}`)
-
-// intact tells whether the text is as it was sealed; one that never was is taken as it is.
-func intact(text []byte) bool {
-	if !seal.Match(text[max(0, len(text)-100):]) {
-		return true
-	}
-	i := bytes.LastIndex(text, []byte(",\n \"sha256\": "))
-	return i >= 0 && bytes.Equal(sealed(append(slices.Clone(text[:i]), "\n}"...)), text)
-}
 
 // salvaged is the text of a record up to its last whole snapshot before the damage that broken tells of, made
 // whole again; not ok where there is none.

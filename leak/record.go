@@ -8,8 +8,8 @@ import (
 )
 
 // RecordSchema is the version of the record's JSON form that this build writes. Readers accept it and
-// every older one.
-const RecordSchema = 1
+// every older one. Records carry a seal since version 2.
+const RecordSchema = 2
 
 // Record is what a run wrote (run.json): everything that judging and rendering need.
 type Record struct {
@@ -32,6 +32,8 @@ type Record struct {
 	// Failure tells why the run as a whole ended early (a cluster that did not boot, say).
 	Failure     *Failure `json:"failure,omitempty"`
 	Interrupted bool     `json:"interrupted,omitempty"`
+	// Hashes are the SHA-256 of scenario.yaml and of every raw file that the samples name, by path.
+	Hashes map[string]string `json:"hashes,omitempty"`
 	// Variants come last, and their snapshots in them: of a file that lost its end the rest can be read.
 	Variants []VariantRecord `json:"variants"`
 }

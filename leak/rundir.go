@@ -98,7 +98,7 @@ func diskHint(err error) error {
 func (d RunDir) WriteRecord(r *Record, secrets ...string) error {
 	data, err := json.MarshalIndent(r, "", " ")
 	if err == nil {
-		err = d.WriteFile(RecordFile, sealed(Secrets(secrets).Redact(data)))
+		err = d.WriteFile(RecordFile, Sealed(Secrets(secrets).RedactJSON(data)))
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", RecordFile, err)
@@ -106,8 +106,17 @@ func (d RunDir) WriteRecord(r *Record, secrets ...string) error {
 	return nil
 }
 
-// WriteVerdict writes verdict.json.
-func (d RunDir) WriteVerdict(v *Verdict) error { return d.writeJSON(VerdictFile, v) }
+// WriteVerdict writes verdict.json, with a checksum that only fits the record that is there.
+func (d RunDir) WriteVerdict(v *Verdict) error {
+	data, err := json.MarshalIndent(v, "", " ")
+	if err == nil {
+		err = d.WriteFile(VerdictFile, sealedFor(d.recordSum(), data))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", VerdictFile, err)
+	}
+	return nil
+}
 
 func (d RunDir) writeJSON(name string, v any) error {
 	data, err := json.MarshalIndent(v, "", " ")
@@ -123,32 +132,48 @@ func (d RunDir) writeJSON(name string, v any) error {
 // ReadRecord reads run.json. Of one that is damaged it takes the whole rounds before the damage, and says so
 // in the record's Failure; one that was changed since has a warning. It refuses what is newer than this build.
 func (d RunDir) ReadRecord() (*Record, error) {
+	r, _, err := d.readRecord()
+	return r, err
+}
+
+// readRecord also returns what is wrong with the record's own checksum.
+func (d RunDir) readRecord() (*Record, Seal, error) {
 	data, err := d.readFile(RecordFile)
 	if err != nil {
-		return nil, err
+		return nil, Seal{}, err
 	}
+	var seal Seal
 	var r Record
 	if broken := json.Unmarshal(data, &r); broken != nil {
 		r = Record{}
 		whole, ok := salvaged(data, broken)
 		if !ok || json.Unmarshal(whole, &r) != nil {
-			return nil, damaged(RecordFile, broken)
+			return nil, seal, damaged(RecordFile, broken)
 		}
 		r.Failure = &Failure{
 			Message: fmt.Sprintf("%s is damaged, and only the rounds before the damage could be read: %v", RecordFile, broken),
 			Hint:    "the raw profiles beside it still open in `go tool pprof`",
 		}
-	} else if !intact(data) {
-		r.Warnings = append(r.Warnings, RecordFile+" was changed after it was written: its checksum is another")
+		seal.Altered = []string{RecordFile + " is damaged"}
+	} else {
+		switch sealed, fits := checkSum("", data); {
+		case sealed && !fits:
+			seal.Altered = []string{RecordFile + " was changed after it was written: its checksum is another"}
+		case !sealed && r.Schema >= sealedSince:
+			seal.Altered = []string{RecordFile + " was changed after it was written: it has lost its checksum"}
+		case r.Schema < sealedSince:
+			seal.Unsealed = true
+		}
+		r.Warnings = append(r.Warnings, seal.Altered...)
 	}
 	if r.Schema < 1 {
-		return nil, WithHint(fmt.Errorf("read %s: no schema version", RecordFile), "is %s a run directory?", d)
+		return nil, seal, WithHint(fmt.Errorf("read %s: no schema version", RecordFile), "is %s a run directory?", d)
 	}
 	if r.Schema > RecordSchema {
-		return nil, WithHint(fmt.Errorf("read %s: written with schema %d, this build reads up to %d", RecordFile, r.Schema, RecordSchema),
+		return nil, seal, WithHint(fmt.Errorf("read %s: written with schema %d, this build reads up to %d", RecordFile, r.Schema, RecordSchema),
 			"use a newer leakrig")
 	}
-	return &r, nil
+	return &r, seal, nil
 }
 
 // ReadVerdict reads verdict.json.

@@ -223,7 +223,7 @@ func TestReadRecordRefuses(t *testing.T) {
 		{"nothing in it", `{}`, "no schema version"},
 		{"null", `null`, "no schema version"},
 		{"negative", `{"schema":-1}`, "no schema version"},
-		{"a newer schema", fmt.Sprintf(`{"schema":%d}`, RecordSchema+1), "written with schema 2, this build reads up to 1"},
+		{"a newer schema", fmt.Sprintf(`{"schema":%d}`, RecordSchema+1), "written with schema 3, this build reads up to 2"},
 	} {
 		d := RunDir(t.TempDir())
 		if err := d.WriteFile(RecordFile, []byte(c.content)); err != nil {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
@@ -46,6 +47,10 @@ type Config struct {
 	Progress leak.Progress
 	// Secrets are kept out of the record.
 	Secrets leak.Secrets
+	// Parameters are the values of the scenario's parameters as the record keeps them; nil keeps all as they are.
+	Parameters map[string]string
+	// Clean takes what is secret out of a raw file before it is written; nil leaves files as they were read.
+	Clean func(name string, data []byte) ([]byte, error)
 	// Version is the rig's own, Args its command line.
 	Version string
 	Args    []string
@@ -76,9 +81,12 @@ func Run(ctx context.Context, c Config) (*leak.Record, error) {
 	r := &run{Config: c, record: &leak.Record{
 		Schema: leak.RecordSchema, Scenario: c.Scenario.Metadata.Name, Leakrig: c.Version, Args: c.Args,
 		Started: time.Now().UTC().Truncate(time.Millisecond), Machine: machine(), Metrics: leak.MetricsByName(c.Metrics),
-		Parameters: c.Scenario.Spec.Parameters,
-		Plan:       leak.Plan{Warmup: c.Scenario.Spec.Warmup.Rounds, Rounds: c.Scenario.Spec.MostRounds(), Looks: c.Scenario.Spec.Looks()},
+		Parameters: c.Scenario.Spec.Parameters, Hashes: map[string]string{},
+		Plan: leak.Plan{Warmup: c.Scenario.Spec.Warmup.Rounds, Rounds: c.Scenario.Spec.MostRounds(), Looks: c.Scenario.Spec.Looks()},
 	}}
+	if c.Parameters != nil && r.record.Parameters != nil {
+		r.record.Parameters = c.Parameters
+	}
 	if n := c.Scenario.Spec.Subject.Copies(); n > 1 {
 		r.record.Plan.Replicas = n
 	}
@@ -88,8 +96,14 @@ func Run(ctx context.Context, c Config) (*leak.Record, error) {
 	}
 	if c.Resume != nil {
 		r.reopen()
-	} else if err := r.save(); err != nil {
-		return r.record, err
+	} else {
+		// Tests run without a file; a run without one has no seal that holds.
+		if sum, err := r.Dir.Hash(leak.ScenarioFile); err == nil {
+			r.record.Hashes[leak.ScenarioFile] = sum
+		}
+		if err := r.save(); err != nil {
+			return r.record, err
+		}
 	}
 	failure := r.all(ctx)
 	var another *leak.AnotherProcessError
@@ -110,9 +124,33 @@ type run struct {
 	cluster leak.Cluster
 	left    int           // variants still to come
 	round   time.Duration // what a round of the last variant took
+	hashing sync.Mutex    // guards the record's hashes, to which replicas add at once
 }
 
-func (r *run) save() error { return r.Dir.WriteRecord(r.record, r.Secrets...) }
+// save writes the record, sealed with the hashes of the raw files that it names.
+func (r *run) save() error {
+	r.hashing.Lock()
+	defer r.hashing.Unlock()
+	r.record.KeepHashes()
+	return r.Dir.WriteRecord(r.record, r.Secrets...)
+}
+
+// keepFile writes a raw file and notes its hash.
+func (r *run) keepFile(name string, data []byte) error {
+	if r.Clean != nil {
+		var err error
+		if data, err = r.Clean(name, data); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if err := r.Dir.WriteFile(name, data); err != nil {
+		return err
+	}
+	r.hashing.Lock()
+	defer r.hashing.Unlock()
+	r.record.Hashes[name] = leak.HashOf(data)
+	return nil
+}
 
 // all is the run. A variant's failure is in its record, and the next variant goes on; what is returned
 // ended the run.

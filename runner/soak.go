@@ -191,9 +191,13 @@ func (m *measurement) remove(files []string) {
 	}
 }
 
-// reopen takes up the record of a soak that was cut short.
+// reopen takes up the record of a soak that was cut short. It keeps the version that it was begun with: one that
+// had no seal then does not get one for its first rounds by being resumed.
 func (r *run) reopen() {
 	r.record = r.Resume
+	if r.record.Hashes == nil {
+		r.record.Hashes = map[string]string{}
+	}
 	r.record.Leakrig, r.record.Finished, r.record.Interrupted = r.Version, time.Time{}, false
 	if f := r.record.Failure; f != nil {
 		r.record.Failure = nil

@@ -369,7 +369,7 @@ func (m *measurement) snapshot(ctx context.Context, round int, dir string) (leak
 			name := path.Join(dir, probe.Component, f.Name)
 			name, have := m.once(name, f)
 			if !have {
-				if err := m.Dir.WriteFile(name, f.Data); err != nil {
+				if err := m.keepFile(name, f.Data); err != nil {
 					return leak.Snapshot{}, &leak.DiskError{Err: err}
 				}
 			}

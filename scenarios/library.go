@@ -31,6 +31,9 @@ type Source struct {
 	Data []byte
 	// Set are values for the file's parameters, instead of their defaults.
 	Set map[string]string
+	// Recorded is set for the scenario of a run directory, which is read without its secrets: a parameter may be
+	// left that nothing refers to any more.
+	Recorded bool
 	// Files is the folder of the file, for body files and the like.
 	Files fs.FS
 }

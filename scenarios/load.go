@@ -21,7 +21,7 @@ func Load(src Source, kinds leak.Kinds) (*leak.Scenario, error) {
 	s := Defaults(kinds)
 	root, ok := r.parse(src.Data)
 	if ok = ok && r.bounded(root); ok {
-		if err := r.expand(root, src.Set); err != nil {
+		if err := r.expand(root, src.Set, src.Recorded); err != nil {
 			return nil, &leak.UsageError{Err: err}
 		}
 	}

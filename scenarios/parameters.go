@@ -35,8 +35,8 @@ type parameters struct {
 
 // expand puts the values of the file's parameters, those of set before their defaults, in place of every
 // $(name) in the file. The nodes keep their positions. A value that is just $(name), without quotes, is
-// what its text reads as: a number where it is one.
-func (r *report) expand(root *yaml.Node, set map[string]string) error {
+// what its text reads as: a number where it is one. Of a recorded scenario a parameter may have no place left.
+func (r *report) expand(root *yaml.Node, set map[string]string, recorded bool) error {
 	declared := lookup(root, "spec", "parameters")
 	p := &parameters{report: r, values: map[string]string{}, used: map[string]bool{}}
 	places := p.declare(declared)
@@ -52,7 +52,7 @@ func (r *report) expand(root *yaml.Node, set map[string]string) error {
 	}
 	p.walk(root, declared)
 	for _, name := range slices.Sorted(maps.Keys(p.values)) {
-		if !p.used[name] {
+		if !p.used[name] && !recorded {
 			r.addAt(at(places[name]), child(parametersPath, name), "write $("+name+") where its value belongs, or remove it", "is not used")
 		}
 	}

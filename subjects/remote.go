@@ -36,7 +36,7 @@ func reach(spec leak.SubjectSpec, address, dir string) (*remote, error) {
 		return nil, err
 	}
 	// Name and password go with each request, and stand in no address that an error could tell.
-	shown, user := u.Redacted(), u.User
+	shown, user := leak.ShownURL(u), u.User
 	u.User = nil
 	base := strings.TrimSuffix(u.String(), "/")
 	if u.Scheme == "unix" {

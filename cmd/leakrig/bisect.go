@@ -38,17 +38,18 @@ type bisection struct {
 	question bisect.Question
 	variant  string
 	resume   string
+	seal     leak.Seal // that of the record that is gone on with
 	fresh    bool
-	// kept is the scenario as it is kept, without its secrets.
-	kept    []byte
-	secrets leak.Secrets
+	// private is what is not kept; accept takes a record that was changed.
+	private private
+	accept  bool
 	// repo and ends, bad and good, are those of a search over commits.
 	repo subjects.Repo
 	ends [2]subjects.Commit
 }
 
 func (a *app) bisectCommand() *cobra.Command {
-	b := &bisection{runFlags: runFlags{args: a.args, times: 1}}
+	b := &bisection{runFlags: runFlags{args: a.args, hidden: &a.hidden, times: 1}}
 	c := &cobra.Command{
 		Use:   "bisect NAME|FILE",
 		Short: "Find the version, or the commit, that brought a leak or fixed it",
@@ -101,6 +102,7 @@ Exit codes:   0 found · 1 an end is not what was said of it · 2 bad usage · 3
 	f.IntVar(&q.Repeats, "repeats", 1, "how often each neighbour of the answer is measured again")
 	f.IntVar(&q.Spots, "spots", 2, "look at so many versions far from the answer, where the number of steps allows it: there may be more than one boundary")
 	f.StringVar(&b.resume, "resume", "", "go on with the bisection in this `folder`")
+	acceptFlag(c, &b.accept)
 	f.BoolVar(&b.fresh, "fresh", false, "start anew, even where the same search was interrupted")
 	f.IntVar(&q.Rounds, "rounds", 0, "measured rounds, instead of the scenario's")
 	wordFlag(c, &q.Cluster, "cluster", "auto", append([]string{"auto"}, kinds().Providers...), "provider")
@@ -130,7 +132,9 @@ func (b *bisection) run(c *cobra.Command) (int, error) {
 		return 0, err
 	}
 	begun := time.Now()
+	b.hidden.AddAll(b.known()...)
 	progress := newProgress(os.Stderr)
+	progress.secrets = b.hidden
 	defer progress.Done()
 	var record *bisect.Record
 	if b.resume != "" {
@@ -139,7 +143,8 @@ func (b *bisection) run(c *cobra.Command) (int, error) {
 		}
 		if !record.Open() {
 			progress.Log("%s is finished: this is its answer", b.resume)
-			return b.print(c.OutOrStdout(), format, record, b.resume)
+			code, err := b.print(c.OutOrStdout(), format, record, b.resume)
+			return sealedCode(code, b.seal, b.accept), err
 		}
 	}
 	src, s, err := b.open(c.Context())
@@ -167,7 +172,7 @@ func (b *bisection) run(c *cobra.Command) (int, error) {
 		}
 		made, err := newDir(b.runsDir, s.Metadata.Name, bisectPrefix)
 		if err == nil {
-			err = made.WriteFile(leak.ScenarioFile, b.kept)
+			err = made.WriteFile(leak.ScenarioFile, b.private.text)
 		}
 		if err != nil {
 			return 0, err
@@ -177,7 +182,7 @@ func (b *bisection) run(c *cobra.Command) (int, error) {
 	w.dir, w.record = leak.RunDir(dir), record
 	err = bisect.Run(c.Context(), bisect.Config{
 		Record: record, Oracle: w, Progress: progress, Now: time.Now, Begun: begun,
-		Save: func(r *bisect.Record) error { return bisect.Write(dir, r) },
+		Save: func(r *bisect.Record) error { return bisect.Write(dir, r, b.private.secrets...) },
 	})
 	err = errors.Join(err, w.close())
 	progress.Done()
@@ -187,7 +192,24 @@ func (b *bisection) run(c *cobra.Command) (int, error) {
 		}
 		return 0, err
 	}
-	return b.print(c.OutOrStdout(), format, record, dir)
+	if record, err = b.read(dir); err != nil { // without its secrets
+		return 0, err
+	}
+	code, err := b.print(c.OutOrStdout(), format, record, dir)
+	return sealedCode(code, b.seal, b.accept), err
+}
+
+// read reads the record of a bisection. One that was changed is refused, unless it is to be accepted.
+func (b *bisection) read(dir string) (*bisect.Record, error) {
+	record, seal, err := bisect.ReadSealed(dir)
+	if err == nil && len(seal.Altered) > 0 && !b.accept {
+		return bisect.Read(dir) // which refuses it
+	}
+	if err == nil && !b.seal.Unsealed { // a search that was begun without a seal has none at its end
+		b.seal = seal
+		warnSeal(dir, seal, b.accept)
+	}
+	return record, err
 }
 
 // print writes the reports beside the record, prints one, and decides the exit code.
@@ -224,9 +246,12 @@ func findBisectFormat(name string) (bisect.Format, error) {
 
 // reopen reads the record of --resume and takes its question for the flags.
 func (b *bisection) reopen() (*bisect.Record, error) {
-	record, err := bisect.Read(b.resume)
+	record, err := b.read(b.resume)
 	if err != nil {
 		return nil, &leak.UsageError{Err: err}
+	}
+	if strings.Contains(record.Question.Make, leak.Redacted) {
+		return nil, &leak.UsageError{Err: leak.WithHint(errors.New("resume: --make held a secret, which was not kept"), "give the whole command again, without --resume")}
 	}
 	b.question = record.Question
 	b.variant = record.Question.Variant
@@ -272,7 +297,7 @@ func (b *bisection) sameScenario(dir string) error {
 	if err != nil {
 		return &leak.UsageError{Err: fmt.Errorf("resume: %w", err)}
 	}
-	if !bytes.Equal(was, b.kept) {
+	if !bytes.Equal(was, b.private.text) {
 		return &leak.UsageError{Err: leak.WithHint(fmt.Errorf("resume: %s has changed since", b.question.Scenario), "start anew, without --resume")}
 	}
 	return nil
@@ -284,19 +309,19 @@ func (b *bisection) unfinished(s *leak.Scenario) (*bisect.Record, string) {
 	slices.Sort(dirs)
 	for _, dir := range slices.Backward(dirs) {
 		record, err := bisect.Read(dir)
-		if err == nil && record.Open() && sameQuestion(record.Question, b.question) && b.sameScenario(dir) == nil {
+		if err == nil && record.Open() && sameQuestion(record.Question, b.question, b.private.secrets) && b.sameScenario(dir) == nil {
 			return record, dir
 		}
 	}
 	return nil, ""
 }
 
-// sameQuestion compares as the record does, where an empty list is none.
-func sameQuestion(a, b bisect.Question) bool {
+// sameQuestion compares as the record does, where an empty list is none and a secret is not kept.
+func sameQuestion(a, b bisect.Question, secrets leak.Secrets) bool {
 	var both [2]any
 	for i, q := range []bisect.Question{a, b} {
 		data, err := json.Marshal(q)
-		if err != nil || json.Unmarshal(data, &both[i]) != nil {
+		if err != nil || json.Unmarshal(secrets.RedactJSON(data), &both[i]) != nil {
 			return false
 		}
 	}
@@ -337,21 +362,15 @@ func (b *bisection) open(ctx context.Context) (scenarios.Source, *leak.Scenario,
 	}
 	src, s, err := open(q.Scenario, maps.Clone(set))
 	if err == nil {
-		b.kept, b.secrets, err = scenarios.Redact(src.Data)
+		b.private, err = b.hide(src, s)
 	}
 	if err != nil {
 		return none, nil, err
 	}
-	for name, value := range set {
-		if leak.LooksSecret(name) {
-			b.secrets.Add(value)
-			set[name] = leak.Redacted
-			b.args = slices.Clone(b.args)
-			for i, arg := range b.args {
-				b.args[i] = string(b.secrets.Redact([]byte(arg)))
-			}
-		}
+	for name := range set {
+		set[name] = b.private.parameters[name]
 	}
+	b.args = b.private.args
 	q.Set = set
 	b.cluster, b.placement, b.source, b.rounds = q.Cluster, q.Placement, q.Source, q.Rounds
 	if err := b.choose(s); err != nil {

@@ -242,17 +242,18 @@ func (w *bench) Measure(ctx context.Context, c bisect.Candidate, ahead []bisect.
 		return step, err
 	}
 	s := w.scenario
-	if len(w.secrets) > 0 {
-		if err := redactLogs(dir, w.secrets); err != nil {
-			return step, err
-		}
-		if s, record, err = readRun(dir, ""); err != nil { // without them
+	if len(w.private.secrets) > 0 {
+		if err := redactLogs(dir, w.private.secrets); err != nil {
 			return step, err
 		}
 	}
+	var seal leak.Seal
+	if s, record, seal, err = readRun(dir, "", leak.OfFiles); err != nil { // what was kept is what is judged
+		return step, err
+	}
 	text, err := findFormat("text")
 	if err == nil {
-		_, err = conclude(io.Discard, dir, s, record, text, conclusion{write: true, fresh: true, own: w.own(job.made)})
+		_, err = conclude(io.Discard, dir, s, record, text, conclusion{write: true, fresh: true, own: w.own(job.made), seal: seal, secrets: w.private.secrets})
 	}
 	if err != nil {
 		return step, err
@@ -260,6 +261,9 @@ func (w *bench) Measure(ctx context.Context, c bisect.Candidate, ahead []bisect.
 	step.Run = filepath.Base(string(dir))
 	vv := checks.Judge(s, record).Variants[0]
 	step.State, step.Reason, step.Growth = state(vv.Outcome), vv.Reason, growth(vv)
+	if !seal.Holds() {
+		step.State, step.Reason = bisect.Unsure, seal.String()
+	}
 	return step, w.lost(ctx)
 }
 
@@ -280,7 +284,7 @@ func (w *bench) stepDir(c bisect.Candidate) (leak.RunDir, error) {
 			continue // of an earlier session, whose steps were fewer
 		}
 		if err == nil {
-			err = dir.WriteFile(leak.ScenarioFile, w.kept)
+			err = dir.WriteFile(leak.ScenarioFile, w.private.text)
 		}
 		return dir, err
 	}
@@ -291,7 +295,9 @@ func (w *bench) runOne(ctx context.Context, m *made, c bisect.Candidate, dir lea
 	f := w.runFlags
 	f.args = w.question.RunArgs(c.Version)
 	config := f.config(w.scenario, []leak.Variant{m.variant}, dir, step{w.progress, c.Name(), m.variant.Name})
-	config.Launcher, config.Shared, config.Secrets = built{m.launcher}, !config.OwnClusters, w.secrets
+	config.Launcher, config.Shared = built{m.launcher}, !config.OwnClusters
+	w.private.clean(&config)
+	config.Args = keptArgs(f.args, w.private.parameters, w.private.secrets)
 	var boots error
 	if w.provider.New != nil {
 		config.Boot = func(ctx context.Context, v leak.Variant) (leak.Cluster, error) {

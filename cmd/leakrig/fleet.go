@@ -101,13 +101,21 @@ func isFleet(dir leak.RunDir) bool {
 
 // judge decides again on a fleet, with the bounds of its survey where no others are given; an interruption
 // belonged to the survey.
-func (b *fleetBounds) judge(c *cobra.Command, dir leak.RunDir, format string) (int, error) {
+func (b *fleetBounds) judge(c *cobra.Command, dir leak.RunDir, format string, accept bool) (int, error) {
 	if errs := b.check(format); len(errs) > 0 {
 		return 0, &leak.UsageError{Err: leak.WithHint(errors.Join(errs...), "%s", leak.Hint(errs[0]))}
 	}
-	r, err := fleet.Read(dir)
+	r, seal, err := fleet.ReadSealed(dir)
+	if err == nil && len(seal.Altered) > 0 && !accept {
+		_, err = fleet.Read(dir) // which refuses it
+		err = leak.WithHint(err, "%s", leak.SealHint)
+	}
 	if err != nil {
 		return 0, err
+	}
+	warnSeal(string(dir), seal, accept)
+	if !seal.Holds() {
+		r.Warnings = append(r.Warnings, seal.String())
 	}
 	r.Interrupted = false
 	for flag, bound := range map[string]struct{ from, to *float64 }{
@@ -119,7 +127,7 @@ func (b *fleetBounds) judge(c *cobra.Command, dir leak.RunDir, format string) (i
 			*bound.to = *bound.from
 		}
 	}
-	return concludeFleet(c.OutOrStdout(), dir, r, format, false)
+	return concludeFleet(c.OutOrStdout(), dir, r, format, false, !seal.Holds() && !accept)
 }
 
 // asked tells whether a fleet is to be observed.
@@ -194,12 +202,17 @@ func (o *observation) survey(c *cobra.Command) (int, error) {
 	}
 	progress := newProgress(os.Stderr)
 	defer progress.Done()
+	secrets := o.known()
+	secrets.AddAll(tokenOf(o.TokenFile, "."))
+	o.hidden.AddAll(secrets...)
+	progress.secrets = o.hidden
+	args := keptArgs(o.args, nil, secrets)
 	config := fleet.Config{
 		Lister: lister, Poller: profiles.NewSweep(f.label), Every: o.Every, For: o.For,
 		Timeout: fleetTimeout, Concurrency: fleetConcurrency, Counter: cmp.Or(f.counter, f.label), Label: f.label != "", Progress: progress,
 		Save: func(r *fleet.Record) error {
-			r.Leakrig, r.Command, r.Bounds = version(), o.args, f.bounds()
-			return r.Write(dir)
+			r.Leakrig, r.Command, r.Bounds = version(), args, f.bounds()
+			return r.Write(dir, secrets...)
 		},
 	}
 	if flags.Changed("timeout") {
@@ -208,17 +221,26 @@ func (o *observation) survey(c *cobra.Command) (int, error) {
 	if flags.Changed("concurrency") {
 		config.Concurrency = max(1, o.Concurrency)
 	}
-	record, err := fleet.Run(c.Context(), config)
+	_, err = fleet.Run(c.Context(), config)
 	progress.Done()
 	if err != nil {
 		return 0, err
 	}
-	return concludeFleet(c.OutOrStdout(), dir, record, o.format, true)
+	record, err := fleet.Read(dir) // what is judged is what was kept
+	if err != nil {
+		return 0, err
+	}
+	return concludeFleet(c.OutOrStdout(), dir, record, o.format, true, false)
 }
 
-// concludeFleet judges a fleet, prints the verdict and, where write is set, keeps it.
-func concludeFleet(w io.Writer, dir leak.RunDir, r *fleet.Record, format string, write bool) (int, error) {
+// concludeFleet judges a fleet, prints the verdict and, where write is set, keeps it. Where withheld is set, its record
+// cannot be relied on, and the fleet is not clean.
+func concludeFleet(w io.Writer, dir leak.RunDir, r *fleet.Record, format string, write, withheld bool) (int, error) {
 	v := fleet.Judge(r, r.Bounds)
+	if withheld && v.ExitCode == leak.ExitMet {
+		v.Outcome, v.Result, v.ExitCode = leak.Inconclusive, leak.Undecided, leak.ExitInconclusive
+		v.Sentence = "Undecided, since the record carries no seal. " + v.Sentence
+	}
 	v.RunDir = string(dir)
 	data, err := json.MarshalIndent(v, "", " ")
 	if err != nil {

@@ -22,8 +22,9 @@ import (
 // of artefacts.
 const maxHistoryDepth = 6
 
-func historyCommand() *cobra.Command {
+func (a *app) historyCommand() *cobra.Command {
 	var output string
+	var accept bool
 	c := &cobra.Command{
 		Use:   "history [RUNS_DIR]",
 		Short: "Write a page over many runs: night by night, and what is new",
@@ -31,7 +32,9 @@ func historyCommand() *cobra.Command {
 verdicts, the growth per operation from run to run with the versions that changed, what is new since it
 last came out as expected, and links to the reports.
 
-Run directories of older versions of leakrig are read too. What cannot be read is listed on the page.`,
+Run directories of older versions of leakrig are read too. What cannot be read is listed on the page, and so
+are records and verdicts that were changed since they were written: these also end it with exit code 4,
+unless --accept-altered is given. Raw files are not looked at.`,
 		Example: `  leakrig history
   leakrig history artefacts --output nightly.html`,
 		Args:              cobra.MaximumNArgs(1),
@@ -44,46 +47,67 @@ Run directories of older versions of leakrig are read too. What cannot be read i
 			if output == "" {
 				output = filepath.Join(dir, historyPage)
 			}
-			return writeHistory(c.Context(), c.OutOrStdout(), dir, output)
+			altered, err := writeHistory(c.Context(), c.OutOrStdout(), dir, output, accept)
+			if altered > 0 {
+				a.code = leak.ExitInconclusive
+			}
+			return err
 		},
 	}
 	c.Flags().StringVarP(&output, "output", "o", "", "write to this `file` (default: index.html in RUNS_DIR)")
+	acceptFlag(c, &accept)
 	return c
 }
 
-func writeHistory(ctx context.Context, w io.Writer, dir, output string) error {
-	runs, err := readHistory(ctx, dir, filepath.Dir(output))
+// writeHistory also returns how many runs are not as they were written, and were not accepted so.
+func writeHistory(ctx context.Context, w io.Writer, dir, output string, accept bool) (altered int, err error) {
+	runs, altered, err := readHistory(ctx, dir, filepath.Dir(output), accept)
 	if err != nil {
-		return err
+		return altered, err
 	}
 	var b bytes.Buffer
 	if err := reports.History(&b, runs); err != nil {
-		return err
+		return altered, err
 	}
 	if err := leak.WriteFile(output, b.Bytes()); err != nil {
-		return err
+		return altered, err
 	}
 	fmt.Fprintf(w, "%s  %d runs\n", output, len(runs))
-	return nil
+	return altered, nil
 }
 
-// readHistory reads every run directory below dir, for a page in the folder page.
-func readHistory(ctx context.Context, dir, page string) ([]reports.HistoryRun, error) {
+// readHistory reads every run directory below dir, for a page in the folder page. One that is not as it was written
+// is a problem to be listed, unless accept is set; of those without a seal there is one warning.
+func readHistory(ctx context.Context, dir, page string, accept bool) (runs []reports.HistoryRun, altered int, err error) {
 	dirs, err := findRuns(ctx, dir)
 	if err != nil {
-		return nil, leak.WithHint(fmt.Errorf("history: %w", err), "the folder is the one that `leakrig run --runs-dir` was given")
+		return nil, 0, leak.WithHint(fmt.Errorf("history: %w", err), "the folder is the one that `leakrig run --runs-dir` was given")
 	}
 	if len(dirs) == 0 {
-		return nil, leak.WithHint(fmt.Errorf("history: no run directory below %s", dir), "`leakrig run watch-then-delete` makes one")
+		return nil, 0, leak.WithHint(fmt.Errorf("history: no run directory below %s", dir), "`leakrig run watch-then-delete` makes one")
 	}
-	var runs []reports.HistoryRun
+	unsealed := 0
 	for _, d := range dirs {
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return nil, altered, context.Cause(ctx)
 		}
-		runs = append(runs, readHistoryRun(d, page))
+		r, seal := readHistoryRun(d, page)
+		if seal.Unsealed {
+			unsealed++
+		}
+		if len(seal.Altered) > 0 {
+			warnSeal(string(d), seal, accept)
+			if !accept {
+				altered++
+				r = reports.HistoryRun{Dir: string(d), Problem: seal.String()}
+			}
+		}
+		runs = append(runs, r)
 	}
-	return runs, nil
+	if unsealed > 0 {
+		fmt.Fprintf(os.Stderr, "leakrig: warning: %d runs carry no seal: they were written by an older leakrig, and nothing tells whether they were changed since\n", unsealed)
+	}
+	return runs, altered, nil
 }
 
 // findRuns finds every run directory below dir: every folder with a run.json.
@@ -114,20 +138,21 @@ func findRuns(ctx context.Context, dir string) ([]leak.RunDir, error) {
 }
 
 // readHistoryRun keeps of a record what the page needs, since a history may be long.
-func readHistoryRun(dir leak.RunDir, page string) reports.HistoryRun {
+func readHistoryRun(dir leak.RunDir, page string) (reports.HistoryRun, leak.Seal) {
 	r := reports.HistoryRun{Dir: string(dir)}
-	var err error
-	if r.Record, err = dir.ReadRecord(); err != nil {
+	record, seal, err := dir.ReadSealed(leak.OfRecord)
+	if err != nil {
 		r.Problem = err.Error()
-		return r
+		return r, leak.Seal{}
 	}
+	r.Record, seal = record, dir.CheckVerdict(seal)
 	for i := range r.Record.Variants {
 		v := &r.Record.Variants[i]
 		v.Snapshots, v.Idle, v.Stacks, v.Replicas = nil, nil, nil, nil
 	}
 	if r.Verdict, err = dir.ReadVerdict(); err != nil && !errors.Is(err, os.ErrNotExist) {
 		r.Problem = err.Error()
-		return r
+		return r, seal
 	}
 	report := dir.Path(leak.HTMLFile)
 	if _, err := os.Stat(report); err == nil {
@@ -135,5 +160,5 @@ func readHistoryRun(dir leak.RunDir, page string) reports.HistoryRun {
 			r.Report = filepath.ToSlash(rel)
 		}
 	}
-	return r
+	return r, seal
 }

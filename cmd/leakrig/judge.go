@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leakrig/leakrig/checks"
+	"github.com/leakrig/leakrig/fleet"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/reports"
 	"github.com/leakrig/leakrig/scenarios"
@@ -18,6 +19,7 @@ import (
 
 func (a *app) judgeCommand() *cobra.Command {
 	var scenario, ratchet, format string
+	var accept bool
 	var again fleetBounds
 	c := &cobra.Command{
 		Use:   "judge RUN_DIR",
@@ -28,6 +30,9 @@ written anew; with --scenario they stay as they are, and the verdict is only pri
 
 With --ratchet a variant that is expected clean, and leaks, is held against a stored verdict: it fails
 only on what is new or worse than there, so that an old leak does not hide a new one.
+
+A record that was changed since it was written, or that carries no seal, is judged with a warning, and what
+would be as expected is undecided, unless --accept-altered is given.
 
 The run directory of a fleet is judged with the bounds of its survey or those that are given, and its
 verdict is only printed.`,
@@ -43,16 +48,16 @@ verdict is only printed.`,
 			}
 			dir := leak.RunDir(args[0])
 			if isFleet(dir) {
-				a.code, err = again.judge(c, dir, format)
+				a.code, err = again.judge(c, dir, format, accept)
 				return err
 			}
-			s, record, err := readRun(dir, scenario)
+			s, record, seal, err := readRun(dir, scenario, leak.OfFiles)
 			if err != nil {
 				return err
 			}
-			to := conclusion{write: scenario == "" && ratchet == ""}
+			to := conclusion{write: scenario == "" && ratchet == "", seal: seal, accept: accept}
 			if ratchet != "" {
-				if to.stored, err = leak.ReadVerdictFile(ratchet); err != nil {
+				if to.stored, to.storedSeal, err = readStored(ratchet); err != nil {
 					return err
 				}
 			}
@@ -62,6 +67,7 @@ verdict is only printed.`,
 	}
 	c.Flags().StringVar(&scenario, "scenario", "", "judge with the checks of this scenario `file`")
 	c.Flags().StringVar(&ratchet, "ratchet", "", "fail only on what is new or worse than in this verdict.json, a `file` or run directory")
+	acceptFlag(c, &accept)
 	again.add(c)
 	formatFlag(c, &format)
 	return c
@@ -69,13 +75,17 @@ verdict is only printed.`,
 
 func (a *app) reportCommand() *cobra.Command {
 	var format, output string
+	var accept bool
 	c := &cobra.Command{
 		Use:   "report RUN_DIR",
 		Short: "Render the report of a run again",
 		Long: `Render the report of a run again, from its record and verdict alone.
 
 Without --format all report files of the run directory are written anew and the text report is
-printed; with it, that report alone goes to standard output or to the file of --output.`,
+printed; with it, that report alone goes to standard output or to the file of --output.
+
+A record or verdict that was changed since it was written is rendered with a warning, and ends it with exit
+code 4, unless --accept-altered is given.`,
 		Example: `  leakrig report runs/watch-then-delete/20261120T140000Z
   leakrig report runs/watch-then-delete/20261120T140000Z --format html --output leak.html`,
 		Args:              cobra.ExactArgs(1),
@@ -87,23 +97,34 @@ printed; with it, that report alone goes to standard output or to the file of --
 			}
 			dir := leak.RunDir(args[0])
 			if isFleet(dir) {
-				_, err = new(fleetBounds).judge(c, dir, format)
+				if _, err = new(fleetBounds).judge(c, dir, format, accept); err == nil {
+					_, seal, _ := fleet.ReadSealed(dir)
+					a.code = sealedCode(leak.ExitMet, seal, accept)
+				}
 				return err
 			}
-			s, record, err := readRun(dir, "")
+			s, record, seal, err := readRun(dir, "", leak.OfFiles)
 			if err != nil {
 				return err
 			}
+			whole := dir.CheckVerdict(seal)
 			verdict, err := dir.ReadVerdict()
-			if errors.Is(err, os.ErrNotExist) {
-				verdict, err = checks.Judge(s, record), nil
+			if errors.Is(err, os.ErrNotExist) || err == nil && !accept && len(whole.Altered) > len(seal.Altered) {
+				verdict, err = checks.Judge(s, record), nil // a verdict that was changed is not shown
 			}
 			if err != nil {
 				return err
 			}
+			seal = whole
+			withWarning(record, seal)
+			warnSeal(string(dir), seal, accept)
+			if !seal.Holds() && !accept {
+				verdict = checks.Withhold(verdict, seal.String())
+			}
+			a.code = sealedCode(leak.ExitMet, seal, accept)
 			in := reports.Input{Scenario: s, Record: record, Verdict: verdict, RunDir: string(dir)}
 			all := !c.Flags().Changed("format") && output == ""
-			if in.Sources, err = sources(dir, in, all, nil); err != nil {
+			if in.Sources, err = sources(dir, in, all, nil, nil); err != nil {
 				return err
 			}
 			if all {
@@ -119,6 +140,7 @@ printed; with it, that report alone goes to standard output or to the file of --
 	}
 	formatFlag(c, &format)
 	c.Flags().StringVarP(&output, "output", "o", "", "write to this `file` instead of standard output")
+	acceptFlag(c, &accept)
 	return c
 }
 
@@ -140,25 +162,41 @@ func findFormat(name string) (reports.Format, error) {
 	return reports.Format{}, fmt.Errorf("--format %s: no such format", name)
 }
 
-// readRun reads a run directory. scenario is a file with other checks, "" for those of the run.
-func readRun(dir leak.RunDir, scenario string) (*leak.Scenario, *leak.Record, error) {
-	record, err := dir.ReadRecord()
-	if err != nil {
-		return nil, nil, err
+// readStored reads the verdict of --ratchet. A file that lies anywhere is taken as it is: it is an input, as
+// --scenario is. That of a run directory is held against its seal.
+func readStored(path string) (*leak.Verdict, leak.Seal, error) {
+	var seal leak.Seal
+	v, err := leak.ReadVerdictFile(path)
+	if info, broken := os.Stat(path); err == nil && broken == nil && info.IsDir() {
+		if _, seal, err = leak.RunDir(path).ReadSealed(leak.OfRecord); err == nil {
+			seal = leak.RunDir(path).CheckVerdict(seal)
+		}
 	}
+	return v, seal, err
+}
+
+// readRun reads a run directory, and how much of it is as it was written. scenario is a file with other checks, "" for
+// those of the run.
+func readRun(dir leak.RunDir, scenario string, depth leak.Depth) (*leak.Scenario, *leak.Record, leak.Seal, error) {
+	record, seal, err := dir.ReadSealed(depth)
+	if err != nil {
+		return nil, nil, seal, err
+	}
+	withWarning(record, seal)
+	own := scenario == ""
 	if scenario == "" {
 		scenario = dir.Path(leak.ScenarioFile)
 	}
 	src, err := scenarios.Find(scenario)
 	if err != nil {
-		return nil, nil, &leak.UsageError{Err: err}
+		return nil, nil, seal, &leak.UsageError{Err: err}
 	}
-	src.Set = record.Parameters
+	src.Set, src.Recorded = record.Parameters, own
 	s, err := scenarios.Load(src, kinds())
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, seal, err
 	}
-	return s, record, nil
+	return s, record, seal, nil
 }
 
 // conclusion says what to make of a verdict.
@@ -171,6 +209,12 @@ type conclusion struct {
 	stored *leak.Verdict
 	// own is the source that the subject was just built from, nil where none was.
 	own *subjects.OwnSource
+	// seal tells whether the record is as it was written, storedSeal that of the stored verdict; accept takes them
+	// however they are.
+	seal, storedSeal leak.Seal
+	accept           bool
+	// secrets are kept out of the source lines that are shown.
+	secrets leak.Secrets
 }
 
 // conclude judges, prints a report, and decides the exit code.
@@ -179,9 +223,14 @@ func conclude(w io.Writer, dir leak.RunDir, s *leak.Scenario, record *leak.Recor
 	if c.stored != nil {
 		verdict = checks.Ratchet(c.stored, verdict)
 	}
+	for _, seal := range []leak.Seal{c.seal, c.storedSeal} {
+		if warnSeal(string(dir), seal, c.accept); !seal.Holds() && !c.accept {
+			verdict = checks.Withhold(verdict, seal.String())
+		}
+	}
 	in := reports.Input{Scenario: s, Record: record, Verdict: verdict, RunDir: string(dir)}
 	var written error
-	in.Sources, written = sources(dir, in, c.write, c.own)
+	in.Sources, written = sources(dir, in, c.write, c.own, c.secrets)
 	if c.write {
 		written = errors.Join(written, dir.WriteVerdict(verdict), writeReports(dir, in))
 	}

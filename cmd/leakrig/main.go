@@ -35,13 +35,13 @@ func run(args []string) int {
 	})
 	defer unheard() // runs before stop, which would set it off
 	if err := servePprof(os.Getenv(pprofVariable)); err != nil {
-		return complain(err)
+		return complain(err, nil)
 	}
 	a := &app{args: args}
 	root := a.command()
 	root.SetArgs(args)
 	if err := root.ExecuteContext(ctx); err != nil {
-		return forGitBisect(args, complain(err))
+		return forGitBisect(args, complain(err, a.hidden))
 	}
 	return a.code
 }
@@ -50,6 +50,8 @@ func run(args []string) int {
 type app struct {
 	args []string
 	code int
+	// hidden are the secrets of the runs so far: errors are told without them.
+	hidden leak.Secrets
 }
 
 func (a *app) command() *cobra.Command {
@@ -69,7 +71,7 @@ Exit codes:   0 as expected · 1 not as expected · 2 bad usage or scenario · 3
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(usage)
-	root.AddCommand(a.runCommand(), a.judgeCommand(), a.reportCommand(), historyCommand(), pruneCommand(), a.observeCommand(), a.diffCommand(), a.matchCommand(),
+	root.AddCommand(a.runCommand(), a.judgeCommand(), a.reportCommand(), a.historyCommand(), pruneCommand(), a.observeCommand(), a.diffCommand(), a.matchCommand(),
 		a.bisectCommand(), a.selfCheckCommand(), listCommand(), initCommand(), validateCommand(), kindsCommand(), schemaCommand(), nodeImageCommand(), imageCommand(), doctorCommand(), cleanCommand(), versionCommand(), workerCommand())
 	root.InitDefaultCompletionCmd()
 	refuse(root)
@@ -88,8 +90,9 @@ func refuse(c *cobra.Command) {
 	}
 }
 
-// complain prints an error with its hint and decides the exit code.
-func complain(err error) int {
+// complain prints an error with its hint, without the secrets, and decides the exit code.
+func complain(err error, secrets leak.Secrets) int {
+	err = cleaned(err, secrets)
 	fmt.Fprintf(os.Stderr, "leakrig: error: %s\n", leak.Printable(err.Error()))
 	if hint := leak.Hint(err); hint != "" {
 		fmt.Fprintf(os.Stderr, "leakrig: hint: %s\n", asCalled(leak.Printable(hint)))

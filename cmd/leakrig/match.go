@@ -20,7 +20,7 @@ type matchFlags struct {
 	variant, probe, format string
 	top                    int
 	minShare               float64
-	skeleton               bool
+	skeleton, accept       bool
 }
 
 func (a *app) matchCommand() *cobra.Command {
@@ -53,6 +53,7 @@ stacks.`,
 	c.Flags().IntVar(&f.top, "top", 10, "stacks to print, of those explained and of the others")
 	c.Flags().Float64Var(&f.minShare, "min-share", 0, "exit with 1 if less of production is explained, as in 0.5")
 	c.Flags().BoolVar(&f.skeleton, "skeleton", false, "print a scenario made from the profile")
+	acceptFlag(c, &f.accept)
 	wordFlag(c, &f.format, "format", "text", textFormats(), "what is printed")
 	return c
 }
@@ -61,10 +62,11 @@ func (f *matchFlags) match(out io.Writer, dir leak.RunDir, path string) (int, er
 	if f.top < 0 || f.minShare < 0 || f.minShare > 1 {
 		return 0, &leak.UsageError{Err: errors.New("--top must not be negative, --min-share is between 0 and 1")}
 	}
-	s, record, err := readRun(dir, "")
+	s, record, seal, err := readRun(dir, "", leak.OfRecord)
 	if err != nil {
 		return 0, err
 	}
+	warnSeal(string(dir), seal, f.accept)
 	v, err := f.chosen(s, record.Shown(checks.Judge(s, record)))
 	if err != nil {
 		return 0, err
@@ -105,7 +107,7 @@ func (f *matchFlags) match(out io.Writer, dir leak.RunDir, path string) (int, er
 	if m.Share() < f.minShare {
 		return leak.ExitNotMet, err
 	}
-	return leak.ExitMet, err
+	return sealedCode(leak.ExitMet, seal, f.accept), err
 }
 
 // chosen is the variant whose growth is looked for.

@@ -207,10 +207,11 @@ func (f *runFlags) runEach(c *cobra.Command, plan []planned) (int, error) {
 		codes = []int{leak.ExitUnmeasured} // nothing was measured, and that is no pass
 	}
 	night.ExitCode = leak.WorstExit(codes...)
+	night.Command = keptArgs(f.args, nil, *f.hidden)
 	// After Ctrl-C the context has ended; what was done is still told. A second one ends the rig at once.
 	ctx := context.WithoutCancel(c.Context())
 	if err := errors.Join(reports.NightText(c.OutOrStdout(), night), f.keepNight(ctx, c.OutOrStdout(), night, interrupted)); err != nil {
-		night.ExitCode = leak.WorstExit(night.ExitCode, complain(err))
+		night.ExitCode = leak.WorstExit(night.ExitCode, complain(err, *f.hidden))
 	}
 	return night.ExitCode, nil
 }
@@ -238,7 +239,8 @@ func (f *runFlags) runOne(c *cobra.Command, name string) reports.NightRun {
 	run := reports.NightRun{Scenario: name}
 	var err error
 	if run.ExitCode, err = f.run(c, name); err != nil {
-		run.ExitCode = complain(err)
+		err = cleaned(err, *f.hidden)
+		run.ExitCode = complain(err, nil)
 		run.Why = firstLine(err.Error())
 		if hint := leak.Hint(err); hint != "" {
 			run.Why += ". Hint: " + firstLine(hint)
@@ -281,7 +283,8 @@ func (f *runFlags) keepNight(ctx context.Context, w io.Writer, night reports.Nig
 		}
 	}
 	if len(f.made) > 0 {
-		errs = append(errs, writeHistory(ctx, w, f.runsDir, filepath.Join(f.runsDir, historyPage)))
+		_, err := writeHistory(ctx, w, f.runsDir, filepath.Join(f.runsDir, historyPage), false) // altered runs are warned of, and are not of this night
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -89,7 +89,7 @@ func (o *observation) Description() string {
 }
 
 func (a *app) observeCommand() *cobra.Command {
-	o := observation{runFlags: runFlags{args: a.args, cluster: "auto", times: 1}}
+	o := observation{runFlags: runFlags{args: a.args, hidden: &a.hidden, cluster: "auto", times: 1}}
 	c := &cobra.Command{
 		Use:   "observe URL... [flags] -- COMMAND [ARG...] | observe --selector LABELS|--targets FILE",
 		Short: "Judge any process that serves pprof, under the load of any command, or a whole fleet as it is",
@@ -188,8 +188,13 @@ func (o *observation) run(c *cobra.Command) (int, error) {
 	if err := observed.Execute(&text, o); err != nil {
 		return 0, err
 	}
+	o.hidden.AddAll(o.known()...)
 	src := scenarios.Source{Name: "observe", Data: []byte(text.String())}
 	s, err := scenarios.Load(src, kinds())
+	if err != nil {
+		return 0, err
+	}
+	private, err := o.hide(src, s)
 	if err != nil {
 		return 0, err
 	}
@@ -198,16 +203,9 @@ func (o *observation) run(c *cobra.Command) (int, error) {
 		return 0, &leak.UsageError{Err: err}
 	}
 	progress := newProgress(os.Stderr)
+	progress.secrets = &private.secrets
 	defer progress.Done()
-	dir, record, release, err := o.recorded(s, src.Data, progress, func(dir leak.RunDir) (*leak.Record, error) {
-		return o.measure(c.Context(), s, s.Spec.Variants, leak.Kind[leak.Provider]{}, launcher, dir, progress)
-	})
-	defer release()
-	progress.Done()
-	if err != nil {
-		return 0, err
-	}
-	return conclude(c.OutOrStdout(), dir, s, record, format, conclusion{write: true, fresh: true})
+	return o.once(c, private, s, s.Spec.Variants, leak.Kind[leak.Provider]{}, launcher, progress, format)
 }
 
 func programs(n int) string {

@@ -26,6 +26,8 @@ const redrawInterval = time.Second
 type progress struct {
 	mu sync.Mutex
 	w  io.Writer
+	// secrets are in nothing that is written, nil where there are none yet.
+	secrets *leak.Secrets
 	// width is that of the terminal in columns, 0 where it cannot be told; nil where there is no terminal.
 	width func() int
 	last  time.Time              // when something was last written
@@ -59,13 +61,22 @@ func (p *progress) Log(format string, args ...any) {
 	defer p.mu.Unlock()
 	p.clear()
 	p.last = time.Now()
-	fmt.Fprintln(p.w, leak.Printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(p.w, p.text(format, args...))
 	p.draw()
 }
 
 func (p *progress) Status(format string, args ...any) {
-	line := leak.Printable(fmt.Sprintf(format, args...))
+	line := p.text(format, args...)
 	p.show(line, func(width int) string { return fit(width, line) })
+}
+
+// text is what is shown of a message: no secrets, and nothing that a terminal would obey.
+func (p *progress) text(format string, args ...any) string {
+	text := fmt.Sprintf(format, args...)
+	if p.secrets != nil {
+		text = p.secrets.RedactText(text)
+	}
+	return leak.Printable(text)
 }
 
 // Watch shows how a measurement stands.

@@ -61,7 +61,8 @@ this version can read. The page over all runs is written anew.`,
 			removed, err := prune(c.Context(), c.OutOrStdout(), dir, rule)
 			page := filepath.Join(dir, historyPage)
 			if _, none := os.Stat(page); removed > 0 && none == nil {
-				err = errors.Join(err, writeHistory(c.Context(), c.OutOrStdout(), dir, page))
+				_, failed := writeHistory(c.Context(), c.OutOrStdout(), dir, page, false)
+				err = errors.Join(err, failed)
 			}
 			return err
 		},
@@ -121,7 +122,7 @@ func ownRuns(ctx context.Context, dir string) (own []reports.HistoryRun, foreign
 		return nil, nil, fmt.Errorf("prune: %w", err)
 	}
 	for _, d := range dirs {
-		r := readHistoryRun(d, dir)
+		r, _ := readHistoryRun(d, dir)
 		if why := notOurs(r); why != "" {
 			foreign = append(foreign, fmt.Sprintf("%s  %s", d, why))
 			continue

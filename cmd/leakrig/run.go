@@ -46,7 +46,8 @@ type runFlags struct {
 	source    string
 	format    string
 	options   cluster.Options
-	args      []string // the command line, for the record
+	args      []string      // the command line, for the record
+	hidden    *leak.Secrets // those of all runs of this command, which are in nothing that it prints
 	with      []string
 	exitCode  string
 	// resume goes on with a soak that was cut short; earlier is its record, nil where a run is a new one.
@@ -60,7 +61,7 @@ type runFlags struct {
 }
 
 func (a *app) runCommand() *cobra.Command {
-	f := runFlags{args: a.args}
+	f := runFlags{args: a.args, hidden: &a.hidden}
 	var night nightFlags
 	c := &cobra.Command{
 		Use:   "run NAME|FILE... | --all [DIR]",
@@ -123,6 +124,7 @@ could not measure.`,
 }
 
 func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
+	f.hidden.AddAll(f.known()...)
 	set, err := f.parameters()
 	if err != nil {
 		return 0, &leak.UsageError{Err: err}
@@ -146,6 +148,10 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 	if err := prepare(s, src); err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
+	private, err := f.hide(src, s)
+	if err != nil {
+		return 0, err
+	}
 	// What is wrong with the program is told before a node image is looked for.
 	program := f.launcher(src, s, "")
 	program.With = with
@@ -153,6 +159,7 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 		return 0, &leak.UsageError{Err: err}
 	}
 	progress := newProgress(os.Stderr)
+	progress.secrets = &private.secrets
 	defer progress.Done()
 	provider, err := f.provider(c.Context(), s, variants, progress)
 	if err != nil {
@@ -164,7 +171,7 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 		return 0, &leak.UsageError{Err: err}
 	}
 	once := func() (int, error) {
-		return f.once(c, src, s, variants, provider, launcher, progress, format)
+		return f.once(c, private, s, variants, provider, launcher, progress, format)
 	}
 	if f.times == 1 {
 		return once()
@@ -203,30 +210,24 @@ func (f *runFlags) repeat(w io.Writer, once func() (int, error)) (int, error) {
 }
 
 // once is one run: measured, judged, reported.
-func (f *runFlags) once(c *cobra.Command, src scenarios.Source, s *leak.Scenario, variants []leak.Variant, provider leak.Kind[leak.Provider], launcher *subjects.Launcher, progress *progress, format reports.Format) (int, error) {
-	text, secrets, err := scenarios.Redact(src.Data)
-	if err != nil {
-		return 0, err
-	}
-	for name, value := range src.Set {
-		if leak.LooksSecret(name) {
-			secrets.Add(value)
-		}
-	}
-	dir, record, release, err := f.recorded(s, text, progress, func(dir leak.RunDir) (*leak.Record, error) {
-		return f.measure(c.Context(), s, variants, provider, launcher, dir, progress, secrets...)
+func (f *runFlags) once(c *cobra.Command, private private, s *leak.Scenario, variants []leak.Variant, provider leak.Kind[leak.Provider], launcher *subjects.Launcher, progress *progress, format reports.Format) (int, error) {
+	dir, _, release, err := f.recorded(s, private.text, progress, func(dir leak.RunDir) (*leak.Record, error) {
+		return f.measure(c.Context(), s, variants, provider, launcher, dir, progress, private)
 	})
 	defer release()
 	progress.Done()
-	if err == nil && len(secrets) > 0 {
-		s, record, err = readRun(dir, "") // without them
-	}
 	if err != nil {
 		return 0, err
 	}
-	code, err := conclude(c.OutOrStdout(), dir, s, record, format, conclusion{write: true, fresh: true, own: launcher.Own()})
+	record, seal, err := private.sealedRun(dir)
+	if err != nil {
+		return 0, err
+	}
+	code, err := conclude(c.OutOrStdout(), dir, private.scenario, record, format, conclusion{write: true, fresh: true, own: launcher.Own(), seal: seal, secrets: private.secrets})
 	if err == nil && f.exitCode == exitBisect {
-		code = bisectCode(s, record)
+		if code = bisectCode(private.scenario, record); code == bisectGood && !seal.Holds() {
+			code = bisectCannotTell
+		}
 	}
 	return code, err
 }
@@ -234,10 +235,11 @@ func (f *runFlags) once(c *cobra.Command, src scenarios.Source, s *leak.Scenario
 // maxLog bounds the logs in which secrets are looked for; a longer one is cut there.
 const maxLog = 256 << 20
 
-// redactLogs takes secrets out of what the subject and the cluster have said.
+// redactLogs takes secrets out of what the subject and the cluster have said: of every file of a run directory but the
+// record and its raw files, which were written without them.
 func redactLogs(dir leak.RunDir, secrets leak.Secrets) error {
 	return filepath.WalkDir(string(dir), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() || filepath.Ext(path) != ".log" {
+		if err != nil || !entry.Type().IsRegular() || filepath.Ext(path) == ".gz" || path == dir.Path(leak.RecordFile) || path == dir.Path(leak.ScenarioFile) {
 			return err
 		}
 		f, err := os.Open(path)
@@ -448,7 +450,7 @@ func (f *runFlags) launcher(src scenarios.Source, s *leak.Scenario, provider str
 }
 
 // measure runs the scenario and returns its record, with all that was started stopped again.
-func (f *runFlags) measure(ctx context.Context, s *leak.Scenario, variants []leak.Variant, provider leak.Kind[leak.Provider], launcher *subjects.Launcher, dir leak.RunDir, progress leak.Progress, secrets ...string) (*leak.Record, error) {
+func (f *runFlags) measure(ctx context.Context, s *leak.Scenario, variants []leak.Variant, provider leak.Kind[leak.Provider], launcher *subjects.Launcher, dir leak.RunDir, progress leak.Progress, private private) (*leak.Record, error) {
 	scratch, remove, err := newScratch()
 	if err != nil {
 		return nil, err
@@ -456,7 +458,8 @@ func (f *runFlags) measure(ctx context.Context, s *leak.Scenario, variants []lea
 	defer remove()
 	launcher.Scratch = filepath.Join(scratch, "subjects")
 	config := f.config(s, variants, dir, progress)
-	config.Launcher, config.Secrets, config.Resume = launcher, secrets, f.earlier
+	config.Launcher, config.Resume = launcher, f.earlier
+	private.clean(&config)
 	if s.Spec.Soak != nil && len(s.Spec.Subject.Addresses()) > 0 {
 		config.Identity = profiles.Identity{}
 	}
@@ -474,8 +477,8 @@ func (f *runFlags) measure(ctx context.Context, s *leak.Scenario, variants []lea
 	if err == nil && complete(record) {
 		os.RemoveAll(logs) // of interest only when something went wrong
 	}
-	if len(secrets) > 0 { // a run that failed has logs, too
-		err = errors.Join(err, redactLogs(dir, secrets))
+	if len(private.secrets) > 0 { // a run that failed has logs, too
+		err = errors.Join(err, redactLogs(dir, private.secrets))
 	}
 	return record, err
 }

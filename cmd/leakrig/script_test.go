@@ -53,12 +53,13 @@ func runScripts(t *testing.T, dir string) {
 			return canMount(t), nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await":  await,
-			"exits":  exits,
-			"listen": listen,
-			"proxy":  proxy,
-			"tiny":   tiny,
-			"subst":  subst,
+			"await":    await,
+			"exits":    exits,
+			"listen":   listen,
+			"proxy":    proxy,
+			"searches": searches,
+			"tiny":     tiny,
+			"subst":    subst,
 		},
 	})
 }

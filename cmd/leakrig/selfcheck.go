@@ -157,18 +157,22 @@ func (f *selfCheck) suite(ctx context.Context, name string, p leak.Progress) err
 	if err != nil {
 		return &leak.UsageError{Err: err}
 	}
+	private, err := run.hide(src, s)
+	if err != nil {
+		return err
+	}
 	launcher := run.launcher(src, s, "")
 	if err := launcher.Check(variants); err != nil {
 		return &leak.UsageError{Err: err}
 	}
 	dir, err := newRunDir(f.runsDir, name)
 	if err == nil {
-		err = dir.WriteFile(leak.ScenarioFile, src.Data)
+		err = dir.WriteFile(leak.ScenarioFile, private.text)
 	}
 	if err != nil {
 		return err
 	}
-	record, err := run.measure(ctx, s, variants, leak.Kind[leak.Provider]{}, launcher, dir, p)
+	record, err := run.measure(ctx, s, variants, leak.Kind[leak.Provider]{}, launcher, dir, p, private)
 	if err != nil {
 		return err
 	}

@@ -82,13 +82,17 @@ func (f *runFlags) reopen(s *leak.Scenario, text []byte, progress leak.Progress)
 	if !free {
 		return dir, release, leak.WithHint(fmt.Errorf("resume: %s is being measured by another leakrig", dir), "wait for it or end it; without --resume a soak of its own is started")
 	}
-	record, err := dir.ReadRecord()
+	record, seal, err := dir.ReadSealed(leak.OfFiles)
 	switch {
 	case err != nil:
 		unlock()
 		return dir, release, leak.WithHint(fmt.Errorf("resume: %s: %w", dir, err), "without --resume a new one is started")
 	case record.SoakOver():
 		unlock()
+		return dir, release, nil
+	case len(seal.Altered) > 0:
+		unlock()
+		progress.Log("starts anew: %s: %s", dir, seal)
 		return dir, release, nil
 	case !record.SoakWhole():
 		unlock()
@@ -175,7 +179,7 @@ func sameParameters(old, now map[string]string) bool {
 		return false
 	}
 	for name, value := range now {
-		if kept, ok := old[name]; !ok || kept != value && !leak.LooksSecret(name) {
+		if kept, ok := old[name]; !ok || kept != value && kept != leak.Redacted && !leak.LooksSecret(name) {
 			return false
 		}
 	}

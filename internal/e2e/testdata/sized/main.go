@@ -18,9 +18,12 @@ func main() {
 	subjects := flag.Int("subjects", 1, "replicas")
 	flag.Parse()
 	dir := leak.RunDir(flag.Arg(0))
-	err := dir.WriteFile(leak.ScenarioFile, []byte(scenario(*rounds, *subjects)))
+	text := []byte(scenario(*rounds, *subjects))
+	err := dir.WriteFile(leak.ScenarioFile, text)
 	if err == nil {
-		err = dir.WriteRecord(record(*stacks, *rounds, *subjects))
+		r := record(*stacks, *rounds, *subjects)
+		r.Hashes = map[string]string{leak.ScenarioFile: leak.HashOf(text)}
+		err = dir.WriteRecord(r)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,0 +1,33 @@
+package checks
+
+import (
+	"slices"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// Withhold is the verdict without what came out as expected: that is undecided, for the reason why. What came out
+// otherwise stays. It is for records that are not as they were written.
+func Withhold(now *leak.Verdict, why string) *leak.Verdict {
+	v := *now
+	v.Variants = slices.Clone(now.Variants)
+	for i := range v.Variants {
+		withhold(&v.Variants[i], why)
+	}
+	if v.Result == leak.Met {
+		v.Result = leak.Undecided
+	}
+	v.Sentence = why + ". " + now.Sentence
+	return &v
+}
+
+func withhold(vv *leak.VariantVerdict, why string) {
+	vv.Replicas = slices.Clone(vv.Replicas)
+	for i := range vv.Replicas {
+		withhold(&vv.Replicas[i], why)
+	}
+	if vv.Result == leak.Met {
+		vv.Result = leak.Undecided
+		vv.Reason = "as expected, but " + why
+	}
+}
