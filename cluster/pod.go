@@ -292,12 +292,9 @@ func (p *pod) address(ctx context.Context) (string, error) {
 }
 
 func (p *pod) askReady(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.target.URL+p.launch.Ready, nil)
-	if err != nil {
-		return err
-	}
-	client := &http.Client{Transport: p.target.Transport(), Timeout: 5 * time.Second}
-	resp, err := client.Do(req)
+	client := leak.NewClient(p.target.Transport())
+	client.Timeout = 5 * time.Second
+	resp, err := leak.Get(ctx, client, p.target.URL+p.launch.Ready, nil)
 	if err != nil {
 		return err
 	}

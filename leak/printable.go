@@ -1,31 +1,169 @@
 package leak
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"io"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// Printable makes what a terminal, a browser or an editor could take as a command visible instead:
+// Printable makes what a terminal, a browser, an editor or a CI system could take as a command visible instead:
 // control characters, terminal escapes and text-direction marks become \u001b, bytes that are not
-// UTF-8 become �. Line breaks and tabs stay. The escape is also JSON's own, so that JSON output stays the same value.
+// UTF-8 become �, and a workflow command loses its first character to \u003a or \u0023. Line breaks and tabs stay. The
+// escape is also JSON's own, so that JSON output stays the same value.
 func Printable(s string) string {
 	var out strings.Builder
+	p := printer{start: true}
+	p.print(&out, s)
+	return out.String()
+}
+
+// printer is Printable of a text that comes piece by piece.
+type printer struct {
+	// start is set while nothing but blanks has come on the line.
+	start bool
+}
+
+func (p *printer) print(out *strings.Builder, s string) {
 	for len(s) > 0 {
 		r, n := utf8.DecodeRuneInString(s)
 		switch {
+		case r == ':' && p.start && strings.HasPrefix(s, "::"):
+			out.WriteString(`\u003a`)
+		case r == '#' && ciCommand.MatchString(s[:min(len(s), longestCommand)]):
+			out.WriteString(`\u0023`)
 		case r == utf8.RuneError:
 			out.WriteString("\uFFFD")
 		case r == '\n' || r == '\t' || unicode.IsPrint(r):
 			out.WriteString(s[:n])
 		default:
 			for _, u := range utf16.Encode([]rune{r}) {
-				fmt.Fprintf(&out, `\u%04x`, u)
+				fmt.Fprintf(out, `\u%04x`, u)
 			}
 		}
+		p.start = r == '\n' || p.start && (r == ' ' || r == '\t')
 		s = s[n:]
 	}
-	return out.String()
+}
+
+// ciCommand is what CI systems obey wherever it stands on a line of a log: ##[command] of GitHub and Azure, ##vso[…],
+// ##teamcity[…]. GitHub's ::command:: has to begin the line, but for blanks.
+var ciCommand = regexp.MustCompile(`^##[A-Za-z]*\[`)
+
+// longestCommand bounds how far a command's name is looked for.
+const longestCommand = 40
+
+// OneLine makes foreign text part of a line: printable, breaks and runs of blanks as one blank, and at most so many bytes.
+func OneLine(s string, most int) string {
+	cut := len(s) > most
+	s = s[:min(len(s), most)]
+	s = Printable(strings.Join(strings.Fields(s), " "))
+	if cut || len(s) > most {
+		s = strings.ToValidUTF8(s[:min(len(s), most)], "") + "…"
+	}
+	return s
+}
+
+// Quote makes foreign text lines of their own that begin with "| ": no CI system takes one for a command, and no reader for
+// what leakrig says itself.
+func Quote(s string) string {
+	lines := strings.Split(strings.TrimRight(Printable(s), "\n"), "\n")
+	return "| " + strings.Join(lines, "\n| ")
+}
+
+// maxName bounds a name that a subject tells. No compiler makes one as long.
+const maxName = 4 << 10
+
+// Name makes foreign text a name: of a function, a file, a wait state. It has no control characters, and one of more
+// than 4 KiB is cut, with a mark that tells how long it was and keeps it apart from others that begin as it does.
+func Name(s string) string {
+	if len(s) <= maxName && plain(s) {
+		return s
+	}
+	whole := s
+	s = strings.ReplaceAll(strings.ReplaceAll(Printable(s[:min(len(s), maxName)]), "\n", `\u000a`), "\t", `\u0009`)
+	if len(whole) > maxName || len(s) > maxName {
+		h := sha256.New()
+		for rest := whole; rest != ""; rest = rest[min(len(rest), maxName):] {
+			h.Write([]byte(rest[:min(len(rest), maxName)]))
+		}
+		s = strings.ToValidUTF8(s[:min(len(s), maxName)], "") + fmt.Sprintf("…[cut: %d bytes, %x]", len(whole), h.Sum(nil)[:4])
+	}
+	return s
+}
+
+// plain tells whether s is nothing but printable ASCII, as nearly every name is.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '#' {
+			return false
+		}
+	}
+	return !strings.HasPrefix(s, "::")
+}
+
+// MaxOutput bounds each page that is rendered, and what one command writes to standard output.
+const MaxOutput = 20 << 20
+
+// ErrOutput is a page, or a command's standard output, that would be larger than MaxOutput.
+var ErrOutput = WithHint(fmt.Errorf("the output would be larger than %d MiB", MaxOutput>>20), "the run directory has all that was measured; its raw profiles open in `go tool pprof`")
+
+// Output is a standard output that foreign text cannot misuse: all that is written to it is made printable, and it fails
+// rather than pass on more than MaxOutput.
+type Output struct {
+	w       io.Writer
+	left    int
+	printer printer
+	rest    []byte // may be the beginning of a character or of a command
+}
+
+// NewOutput returns an Output to w. Its user calls Flush at the end.
+func NewOutput(w io.Writer) *Output {
+	return &Output{w: w, left: MaxOutput, printer: printer{start: true}}
+}
+
+// unfinished is an end of a text that becomes a command with what may come next.
+var unfinished = regexp.MustCompile(`(?:##?[A-Za-z]*|(?:^|\n)[ \t]*:)$`)
+
+// Write writes what is printable of data, but for an end whose meaning depends on what comes next.
+func (o *Output) Write(data []byte) (int, error) {
+	all := append(o.rest, data...)
+	keep := len(all)
+	for i := 1; i <= min(utf8.UTFMax-1, len(all)); i++ {
+		if b := all[len(all)-i]; utf8.RuneStart(b) {
+			if !utf8.FullRune(all[len(all)-i:]) {
+				keep = len(all) - i
+			}
+			break
+		}
+	}
+	end := all[max(0, keep-longestCommand):keep]
+	if at := unfinished.FindIndex(end); at != nil {
+		keep -= len(end) - at[0]
+	}
+	o.rest = append([]byte(nil), all[keep:]...)
+	return len(data), o.pass(string(all[:keep]))
+}
+
+// Flush writes what was held back.
+func (o *Output) Flush() error {
+	rest := string(o.rest)
+	o.rest = nil
+	return o.pass(rest)
+}
+
+func (o *Output) pass(s string) error {
+	var out strings.Builder
+	o.printer.print(&out, s)
+	if out.Len() > o.left {
+		o.left = 0
+		return ErrOutput
+	}
+	o.left -= out.Len()
+	_, err := io.WriteString(o.w, out.String())
+	return err
 }

@@ -27,6 +27,9 @@ import (
 // stopGrace is how long a subject may take to end on SIGTERM.
 const stopGrace = 5 * time.Second
 
+// readyTimeout bounds one question whether the subject is ready.
+const readyTimeout = 5 * time.Second
+
 // maxIdle lets an action keep a connection for each of its concurrent operations.
 const maxIdle = 10_000
 
@@ -190,19 +193,21 @@ func (r *running) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.process.ReadyTimeout)
 	defer cancel()
 	target := r.Target()
-	client := &http.Client{Transport: target.Transport(), Timeout: 5 * time.Second}
+	client := leak.NewClient(target.Transport())
+	client.Timeout = readyTimeout
 	defer client.CloseIdleConnections()
 	last := "no answer"
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.URL+r.process.Ready, nil)
-		if err != nil {
-			return err
-		}
-		if resp, err := client.Do(req); err == nil {
+		resp, err := leak.Get(ctx, client, target.URL+r.process.Ready, nil)
+		var redirect *leak.RedirectError
+		switch {
+		case errors.As(err, &redirect):
+			last = redirect.Error()
+		case err != nil: // it does not listen yet
+		case resp.StatusCode == http.StatusOK:
+			return resp.Body.Close()
+		default:
 			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
-			}
 			last = "status " + resp.Status
 		}
 		select {

@@ -40,7 +40,9 @@ func run(args []string) int {
 	a := &app{args: args}
 	root := a.command()
 	root.SetArgs(args)
-	if err := root.ExecuteContext(ctx); err != nil {
+	out := leak.NewOutput(os.Stdout)
+	root.SetOut(out)
+	if err := errors.Join(root.ExecuteContext(ctx), out.Flush()); err != nil {
 		return forGitBisect(args, complain(err))
 	}
 	return a.code
