@@ -24,7 +24,7 @@ const (
 	// maxFile bounds a raw file that is kept of a reading. A profile of 20,000 different stacks has 2 MiB.
 	maxFile = 16 << 20
 	// maxWork bounds the bytes of names that are hashed to tell the stacks of one profile apart.
-	maxWork = 2 << 30
+	maxWork = 512 << 20
 )
 
 var errTruncated = errors.New("truncated")
@@ -42,14 +42,14 @@ const (
 	perMapping    = 264
 	perLocation   = 232
 	perFunction   = 320
-	perString     = 80
+	perString     = 96
 	perOther      = 96
-	perNumber     = 40 // of a sample: an 8-byte number, with the pointer that it is resolved to
+	perNumber     = 56 // of a sample: an 8-byte number, with the pointer that it is resolved to
 	perPacked     = 18 // the same where many are packed
-	perComment    = 96
-	perLine       = 112
+	perComment    = 140
+	perLine       = 224
 	perLabel      = 560
-	perLabelled   = 1200 // a sample with labels has three maps
+	perLabelled   = 400 // a sample with labels has three maps
 )
 
 // field is one field of a protocol buffers message.

@@ -110,6 +110,7 @@ type run struct {
 	cluster leak.Cluster
 	left    int           // variants still to come
 	round   time.Duration // what a round of the last variant took
+	room    room
 }
 
 func (r *run) save() error { return r.Dir.WriteRecord(r.record, r.Secrets...) }

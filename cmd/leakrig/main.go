@@ -20,6 +20,7 @@ import (
 
 func main() {
 	cluster.Child() // does not return in a child
+	leak.LimitMemory()
 	os.Exit(run(os.Args[1:]))
 }
 
