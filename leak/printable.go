@@ -167,3 +167,15 @@ func (o *Output) pass(s string) error {
 	_, err := io.WriteString(o.w, out.String())
 	return err
 }
+
+// WriteText writes a page or a text that is printable, whole or not at all; one that is larger than MaxOutput is ErrOutput.
+func WriteText(w io.Writer, s string) error {
+	if len(s) > MaxOutput {
+		return ErrOutput
+	}
+	if s = Printable(s); len(s) > MaxOutput {
+		return ErrOutput
+	}
+	_, err := io.WriteString(w, s)
+	return err
+}

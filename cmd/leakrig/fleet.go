@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -220,11 +219,10 @@ func (o *observation) survey(c *cobra.Command) (int, error) {
 func concludeFleet(w io.Writer, dir leak.RunDir, r *fleet.Record, format string, write bool) (int, error) {
 	v := fleet.Judge(r, r.Bounds)
 	v.RunDir = string(dir)
-	data, err := json.MarshalIndent(v, "", " ")
+	data, err := fleet.JSON(v)
 	if err != nil {
 		return 0, err
 	}
-	data = append(data, '\n')
 	var page bytes.Buffer
 	if err := fleet.HTML(&page, v); err != nil {
 		return 0, err
