@@ -20,6 +20,7 @@ const underWayHint = "a smaller concurrency, or a shorter text, takes less memor
 const (
 	maxFilled   = maxBody
 	maxUnderWay = 256 << 20
+	maxActions  = 10_000
 )
 
 var errFilled = fmt.Errorf("filled in it is larger than %d MiB", maxFilled>>20)
@@ -37,6 +38,9 @@ type pattern struct {
 // parseTemplate parses s and tries it out, so that a misspelt field, or a text that becomes too large, is told before any
 // load.
 func parseTemplate(s string) (*pattern, error) {
+	if n := strings.Count(s, "{{"); n > maxActions {
+		return nil, fmt.Errorf("more than %d numbers in one text", maxActions)
+	}
 	t, err := template.New("template").Parse(s)
 	if err != nil {
 		return nil, err

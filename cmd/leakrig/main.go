@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -93,10 +94,15 @@ func refuse(c *cobra.Command) {
 
 // complain prints an error with its hint and decides the exit code.
 func complain(err error) int {
-	fmt.Fprintf(os.Stderr, "leakrig: error: %s\n", leak.Printable(err.Error()))
+	var bad *leak.UsageError
+	usage := errors.As(err, &bad)
+	text := leak.Printable(err.Error())
+	if !usage { // what follows the first line is from a server, a log or a compiler
+		text = strings.ReplaceAll(text, "\n", "\n  ")
+	}
+	fmt.Fprintf(os.Stderr, "leakrig: error: %s\n", text)
 	if hint := leak.Hint(err); hint != "" {
 		fmt.Fprintf(os.Stderr, "leakrig: hint: %s\n", asCalled(leak.Printable(hint)))
 	}
-	var bad *leak.UsageError
-	return leak.ExitCode(errors.Is(err, context.Canceled), errors.As(err, &bad), true)
+	return leak.ExitCode(errors.Is(err, context.Canceled), usage, true)
 }

@@ -59,7 +59,7 @@ func (p *progress) Log(format string, args ...any) {
 	defer p.mu.Unlock()
 	p.clear()
 	p.last = time.Now()
-	fmt.Fprintln(p.w, leak.Printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(p.w, strings.ReplaceAll(leak.Printable(fmt.Sprintf(format, args...)), "\n", "\n  "))
 	p.draw()
 }
 
