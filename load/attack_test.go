@@ -44,6 +44,7 @@ func TestAttackTemplate(t *testing.T) {
 		"a format made by another":                     {post(`{{printf (printf "%%%d000000d" 1) .Op}}`, 1), "a format as it stands"},
 		"a text that doubles":                          {post(`{{$a := "x"}}`+strings.Repeat(`{{$a = printf "%s%s" $a $a}}`, 40)+`{{$a}}`, 1), "numbers"},
 		"a format by pipe":                             {post(`{{"%1000000d" | printf}}`, 1), ""},
+		"300 numbers of 1 KB, 300 times":               {post(strings.Repeat(`{{printf "`+strings.Repeat("%999d", 300)+`"`+strings.Repeat(" .Op", 300)+`}}`, 300), 1), "a format 1000 bytes"},
 		"300 times a template of 1 MB":                 {post(`{{define "a"}}`+strings.Repeat("x", 1<<20)+`{{end}}`+strings.Repeat(`{{template "a"}}`, 300), 1), "templates within"},
 		"a template of itself":                         {post(`{{define "a"}}{{template "a"}}{{template "a"}}{{end}}{{template "a"}}`, 1), "templates within"},
 		"a block":                                      {post(`{{block "a" .}}x{{end}}`, 1), "templates within"},

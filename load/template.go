@@ -21,6 +21,7 @@ const (
 	maxFilled   = maxBody
 	maxUnderWay = 256 << 20
 	maxActions  = 10_000
+	maxFormat   = 1000
 )
 
 var errFilled = fmt.Errorf("filled in it is larger than %d MiB", maxFilled>>20)
@@ -64,7 +65,7 @@ func parseTemplate(s string) (*pattern, error) {
 }
 
 // simple refuses what makes a short template a long text, or a long time: loops, templates within it, and functions but
-// printf of numbers. What is left is no longer than the template and a thousand bytes a number.
+// print and printf of numbers. What is left is no longer than the template and a thousand bytes a number.
 func simple(n parse.Node) error {
 	switch n := n.(type) {
 	case *parse.ListNode:
@@ -117,24 +118,24 @@ func simpleCall(name string, args []parse.Node) error {
 	switch name {
 	case "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "len":
 		return nil
-	case "printf":
+	case "print", "printf":
 	default:
 		return fmt.Errorf("function %q is not known here", name)
 	}
 	for i, arg := range args {
-		if format, ok := arg.(*parse.StringNode); i == 0 && ok {
-			if wide.MatchString(format.Text) {
-				return fmt.Errorf("printf %.60q: widths have at most three digits", format.Text)
+		if format, ok := arg.(*parse.StringNode); i == 0 && ok && name == "printf" {
+			if wide.MatchString(format.Text) || len(format.Text) > maxFormat {
+				return fmt.Errorf("printf %.60q: widths have at most three digits, a format %d bytes", format.Text, maxFormat)
 			}
 			continue
 		}
 		switch arg.(type) {
 		case *parse.FieldNode, *parse.NumberNode:
-			if i > 0 {
+			if i > 0 || name != "printf" {
 				continue
 			}
 		}
-		return fmt.Errorf("printf takes a format as it stands, and numbers: %.60q", arg.String())
+		return fmt.Errorf("%s takes numbers, printf a format as it stands before them: %.60q", name, arg.String())
 	}
 	return nil
 }
