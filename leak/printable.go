@@ -119,6 +119,7 @@ type Output struct {
 	left    int
 	printer printer
 	rest    []byte // may be the beginning of a character or of a command
+	err     error  // of a write: few who print look at it
 }
 
 // NewOutput returns an Output to w. Its user calls Flush at the end.
@@ -149,7 +150,7 @@ func (o *Output) Write(data []byte) (int, error) {
 	return len(data), o.pass(string(all[:keep]))
 }
 
-// Flush writes what was held back.
+// Flush writes what was held back. It returns the first error of any write.
 func (o *Output) Flush() error {
 	rest := string(o.rest)
 	o.rest = nil
@@ -157,15 +158,18 @@ func (o *Output) Flush() error {
 }
 
 func (o *Output) pass(s string) error {
+	if o.err != nil {
+		return o.err
+	}
 	var out strings.Builder
 	o.printer.print(&out, s)
 	if out.Len() > o.left {
-		o.left = 0
-		return ErrOutput
+		o.err = ErrOutput
+		return o.err
 	}
 	o.left -= out.Len()
-	_, err := io.WriteString(o.w, out.String())
-	return err
+	_, o.err = io.WriteString(o.w, out.String())
+	return o.err
 }
 
 // WriteText writes a page or a text that is printable, whole or not at all; one that is larger than MaxOutput is ErrOutput.

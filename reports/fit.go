@@ -80,21 +80,27 @@ func fits(s leak.Stack, r room) bool {
 
 // tooLong tells whether the stacks that a format would show are more than a page may have.
 func tooLong(in Input) bool {
-	size := 0
-	add := func(all []leak.StackGrowth) {
+	left := leak.MaxStackText
+	long := func(all []leak.StackGrowth) bool {
 		for _, g := range all {
-			size += g.Stack.JSONSize()
+			if left -= g.Stack.JSONSize(); left < 0 {
+				return true
+			}
 		}
+		return false
 	}
 	if in.Verdict == nil {
 		return false
 	}
 	for _, v := range in.Verdict.Variants {
-		add(v.Growing)
-		add(v.HeapGrowing)
+		if long(v.Growing) || long(v.HeapGrowing) {
+			return true
+		}
 		for _, f := range v.Findings {
-			add(f.Stacks)
+			if long(f.Stacks) {
+				return true
+			}
 		}
 	}
-	return size > leak.MaxStackText
+	return false
 }

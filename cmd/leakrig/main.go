@@ -44,7 +44,11 @@ func run(args []string) int {
 	root.SetArgs(args)
 	out := leak.NewOutput(os.Stdout)
 	root.SetOut(out)
-	if err := errors.Join(root.ExecuteContext(ctx), out.Flush()); err != nil {
+	err := root.ExecuteContext(ctx)
+	if unwritten := out.Flush(); err == nil && errors.Is(unwritten, leak.ErrOutput) {
+		err = unwritten
+	}
+	if err != nil {
 		return forGitBisect(args, complain(err))
 	}
 	return a.code
