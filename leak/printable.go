@@ -30,6 +30,12 @@ type printer struct {
 
 func (p *printer) print(out *strings.Builder, s string) {
 	for len(s) > 0 {
+		if run := harmless(s); run > 0 {
+			out.WriteString(s[:run])
+			p.start = p.start && strings.Trim(s[:run], " ") == ""
+			s = s[run:]
+			continue
+		}
 		r, n := utf8.DecodeRuneInString(s)
 		switch {
 		case r == ':' && p.start && strings.HasPrefix(s, "::"):
@@ -48,6 +54,16 @@ func (p *printer) print(out *strings.Builder, s string) {
 		p.start = r == '\n' || p.start && (r == ' ' || r == '\t')
 		s = s[n:]
 	}
+}
+
+// harmless is how many bytes at the beginning of s are ASCII that stays as it is whatever comes before or after it.
+func harmless(s string) int {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '#' || c == ':' {
+			return i
+		}
+	}
+	return len(s)
 }
 
 // ciCommand is what CI systems obey wherever it stands on a line of a log: ##[command] of GitHub and Azure, ##vso[…],
