@@ -17,8 +17,8 @@ const readTimeout = 30 * time.Second
 // maxShownURL bounds how much of an address that a server names an error shows.
 const maxShownURL = 300
 
-// RedirectError is an answer that sends the reader to another address. What another process says would be taken for
-// what the subject says, so nobody follows it.
+// RedirectError is a response that redirects to another address. leakrig does not follow it, because it would then judge
+// another process in place of the subject.
 type RedirectError struct {
 	// From is what was asked for, To where the answer leads, without user, password and query.
 	From, To string
@@ -48,8 +48,8 @@ func shownURL(u *url.URL) string {
 	return OneLine(shown.String(), maxShownURL)
 }
 
-// Get sends a GET to a subject on a connection of its own, which the answer's end closes: one kept open would be a
-// goroutine on the subject's side. The caller bounds what it reads of the body.
+// Get sends a GET request to a subject and closes the connection after the response: an open connection is a goroutine in
+// the subject. The caller limits how much of the body it reads.
 func Get(ctx context.Context, client *http.Client, address string, header http.Header) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

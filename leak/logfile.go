@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// What is kept of a log: its beginning, and at least so much of its end.
+// Bytes kept of the beginning of a log, and the minimum kept of its end.
 const (
 	logHead = 32 << 20
 	logTail = 16 << 20
@@ -66,7 +66,7 @@ func (l *LogFile) write(p []byte) (int, error) {
 	return n, err
 }
 
-// drop takes the middle out: what is between the head and the last logTail bytes, to the end of a line.
+// drop removes the middle: everything between the first logHead and the last logTail bytes. The tail starts with a whole line.
 func (l *LogFile) drop() error {
 	tail := make([]byte, logTail)
 	n, err := l.f.ReadAt(tail, l.size-logTail)
@@ -79,7 +79,7 @@ func (l *LogFile) drop() error {
 	}
 	from := max(l.mark, logHead)
 	l.dropped += l.size - int64(len(tail)) - from
-	mark := fmt.Appendf(nil, "\n[leakrig: %d bytes of the log are left out here]\n", l.dropped)
+	mark := fmt.Appendf(nil, "\n[leakrig: %d bytes of the log removed]\n", l.dropped)
 	if err := l.f.Truncate(logHead); err != nil {
 		return err
 	}

@@ -5,8 +5,8 @@ import (
 	"runtime/debug"
 )
 
-// memoryLimit is where the collector begins to work harder, so that what was read of one subject is gone before the next
-// reading comes. What one reading keeps is bounded to less (package profiles).
+// memoryLimit is the soft limit of the garbage collector in bytes. Near it, the memory of one reading is freed before the
+// next one starts. Package profiles limits a single reading to less.
 const memoryLimit = 480 << 20
 
 // LimitMemory keeps the process's memory near a fixed limit; GOMEMLIMIT sets another one.

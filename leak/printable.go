@@ -56,7 +56,7 @@ func (p *printer) print(out *strings.Builder, s string) {
 	}
 }
 
-// harmless is how many bytes at the beginning of s are ASCII that stays as it is whatever comes before or after it.
+// harmless returns the length of the prefix of s that never needs an escape.
 func harmless(s string) int {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '#' || c == ':' {
@@ -66,14 +66,14 @@ func harmless(s string) int {
 	return len(s)
 }
 
-// ciCommand is what CI systems obey wherever it stands on a line of a log: ##[command] of GitHub and Azure, ##vso[…],
-// ##teamcity[…]. GitHub's ::command:: has to begin the line, but for blanks.
+// ciCommand matches commands that CI systems obey anywhere on a log line: ##[command] of GitHub and Azure, ##vso[…],
+// ##teamcity[…]. GitHub obeys ::command:: only at the start of a line, after blanks.
 var ciCommand = regexp.MustCompile(`^##[A-Za-z]*\[`)
 
 // longestCommand bounds how far a command's name is looked for.
 const longestCommand = 40
 
-// OneLine makes foreign text part of a line: printable, breaks and runs of blanks as one blank, and at most so many bytes.
+// OneLine makes foreign text printable, replaces each run of white space by a space, and cuts the text after most bytes.
 func OneLine(s string, most int) string {
 	cut := len(s) > most
 	s = s[:min(len(s), most)]
@@ -84,18 +84,18 @@ func OneLine(s string, most int) string {
 	return s
 }
 
-// Quote makes foreign text lines of their own that begin with "| ": no CI system takes one for a command, and no reader for
-// what leakrig says itself.
+// Quote makes foreign text printable and prefixes each line with "| ", so that neither a CI system nor a reader takes it for
+// output of leakrig.
 func Quote(s string) string {
 	lines := strings.Split(strings.TrimRight(Printable(s), "\n"), "\n")
 	return "| " + strings.Join(lines, "\n| ")
 }
 
-// maxName bounds a name that a subject tells. No compiler makes one as long.
+// maxName limits the names in profiles and dumps, in bytes. Compilers do not write longer ones.
 const maxName = 4 << 10
 
-// Name makes foreign text a name: of a function, a file, a wait state. It has no control characters, and one of more
-// than 4 KiB is cut, with a mark that tells how long it was and keeps it apart from others that begin as it does.
+// Name makes foreign text the name of a function, file or wait state: it escapes control characters and cuts the name after
+// 4 KiB. The mark of a cut name has its length and a hash, so that different names stay different.
 func Name(s string) string {
 	if len(s) <= maxName && plain(s) {
 		return s
@@ -112,7 +112,7 @@ func Name(s string) string {
 	return s
 }
 
-// plain tells whether s is nothing but printable ASCII, as nearly every name is.
+// plain reports whether s is printable ASCII without a command. Nearly all names are.
 func plain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '#' {
@@ -138,7 +138,7 @@ type Output struct {
 	err     error  // of a write: few who print look at it
 }
 
-// NewOutput returns an Output to w. Its user calls Flush at the end.
+// NewOutput returns an Output to w. Call Flush at the end.
 func NewOutput(w io.Writer) *Output {
 	return &Output{w: w, left: MaxOutput, printer: printer{start: true}}
 }

@@ -1,7 +1,7 @@
 package leak
 
-// Cut returns the stack with its innermost frames alone, and with names of at most so many bytes, for a page that has no
-// room for more. The stack itself is not changed.
+// Cut returns a copy of the stack that is limited to its innermost frames, with each name limited to name bytes. Reports use
+// it for pages that would be too large.
 func (s Stack) Cut(frames, name int) Stack {
 	s.State = cutName(s.State, name)
 	list := make([]Frame, 0, min(len(s.Frames), frames))
@@ -55,7 +55,7 @@ func jsonSize(s string) int {
 	return n
 }
 
-// MaxStackText bounds the stacks that one page or one JSON text has, so that the rest of it has room, too.
+// MaxStackText limits the stacks of one page or JSON text. The rest of MaxOutput is for everything else on the page.
 const MaxStackText = MaxOutput * 3 / 4
 
 // Fit leaves the stacks that changed least out where all of them would be too long for one text, and counts them.

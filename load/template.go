@@ -16,7 +16,7 @@ const templateHint = "{{.Op}} is the number of the operation, and all there is"
 
 const underWayHint = "a smaller concurrency, or a shorter text, takes less memory"
 
-// What a template may become: one text, and all texts that are under way at once.
+// Limits of templates: bytes of one filled text, bytes of all texts in flight, actions in one template, bytes of a format.
 const (
 	maxFilled   = maxBody
 	maxUnderWay = 256 << 20
@@ -64,8 +64,8 @@ func parseTemplate(s string) (*pattern, error) {
 	return &pattern{parts, t}, nil
 }
 
-// simple refuses what makes a short template a long text, or a long time: loops, templates within it, and functions but
-// print and printf of numbers. What is left is no longer than the template and a thousand bytes a number.
+// simple refuses constructs that let a short template take much memory or time: loops, nested templates, and all functions
+// except print and printf of numbers and comparisons.
 func simple(n parse.Node) error {
 	switch n := n.(type) {
 	case *parse.ListNode:
@@ -173,7 +173,7 @@ func fill(t *pattern, op int) (string, error) {
 	return b.String(), err
 }
 
-// underWay refuses texts that take too much memory when as many are sent at once as the pace allows.
+// underWay refuses texts that take too much memory at the action's concurrency.
 func (p pace) underWay(text string) error {
 	t, err := parseTemplate(text)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// What a subject serves is foreign: a few KiB may decompress to 64 MiB, which may decode to many GiB. So everything is
-// bounded by what it will allocate, before it is allocated. docs/faults.md has what these bounds add up to.
+// Subjects are not trusted: a few KiB can decompress to 64 MiB and decode to many GiB. These limits apply to the memory that
+// decoding will allocate, before it is allocated.
 const (
 	// maxDecoded bounds what decoding a profile, or reading a text dump, may allocate.
 	maxDecoded = 192 << 20
@@ -33,9 +33,9 @@ func tooLarge(most int) error {
 	return fmt.Errorf("it would take more than %d MiB to decode", most>>20)
 }
 
-// What google/pprof, and the grouping afterwards, allocate for one message of a profile: its structure, its place in a
-// list that grows, and its entries in maps by ID. What is repeated within a message is counted by itself. The test
-// TestAttackEstimate compares them with what is allocated.
+// Bytes that google/pprof and the grouping allocate for one message of a profile: its struct, its place in a growing slice
+// and its entries in maps by ID. Repeated fields within a message count separately. TestAttackEstimate compares these
+// constants with real allocations.
 const (
 	perSampleType = 96
 	perSample     = 200
@@ -166,7 +166,7 @@ func estimate(data []byte, most int) (int, error) {
 	return size, nil
 }
 
-// eachField looks at every field of a message; of a sample it tells how many labels there were.
+// eachField calls look for every field of a message, then labels with the number of labels of a sample.
 func eachField(message field, look func(field), labels func(int)) error {
 	data, n := message.data, 0
 	for len(data) > 0 {
@@ -186,17 +186,17 @@ func eachField(message field, look func(field), labels func(int)) error {
 	return nil
 }
 
-// What grouping allocates: a group with its entries in two maps, a frame, a name beside its bytes.
+// Bytes that grouping allocates for a group with its map entries, for a frame, and for a name in addition to its text.
 const (
 	perGroup = 480
 	perFrame = int(unsafe.Sizeof(leak.Frame{}))
 	perName  = 128
 )
 
-// names makes the strings of a profile names, each string once however many functions are called so.
+// names caches the normalised form of each string of a profile. Many functions may share one long string.
 type names map[stringKey]string
 
-// stringKey tells strings apart by where they lie, which costs nothing however long they are.
+// stringKey identifies a string by its address, which is cheap for long strings, too.
 type stringKey struct {
 	at *byte
 	n  int

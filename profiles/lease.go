@@ -35,7 +35,7 @@ func lend(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// take waits until there is room for so many bytes more.
+// take reserves bytes for the reading, and waits while another large reading is in progress.
 func take(ctx context.Context, bytes int) error {
 	l, ok := ctx.Value(leaseKey{}).(*lease)
 	if !ok {

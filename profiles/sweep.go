@@ -19,7 +19,7 @@ import (
 // 20,000 different stacks.
 const sweepProfile = 4 << 20
 
-// What decoding the profiles of a sweep may allocate: so many at a time, so many bytes each; and what a poll keeps of one.
+// Limits of a sweep: concurrent decoders, bytes that decoding one profile may allocate, and bytes that one poll keeps.
 const (
 	sweepDecoders = 2
 	sweepDecoded  = 64 << 20
@@ -65,8 +65,8 @@ func (s *Sweep) Poll(ctx context.Context, t leak.Target) (leak.Poll, error) {
 	return largestOf(poll, sweepKept), nil
 }
 
-// largestOf keeps the stacks with most goroutines, as far as they take no more than so many bytes, and counts all others
-// as one group that has no stack. Many polls wait to be counted at the same time.
+// largestOf keeps the stacks with most goroutines within most bytes, and counts all others as one group without a stack.
+// Many polls wait to be counted at the same time.
 func largestOf(p leak.Poll, most int) leak.Poll {
 	slices.SortStableFunc(p.Groups, func(a, b leak.Group) int { return cmp.Compare(b.Count, a.Count) })
 	seen := map[stringKey]bool{}

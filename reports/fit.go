@@ -72,13 +72,13 @@ func fitVariant(v leak.VariantRecord, stack func(leak.Stack) leak.Stack) leak.Va
 	return v
 }
 
-// fits tells whether a stack has room as it is.
+// fits reports whether a stack needs no cut.
 func fits(s leak.Stack, r room) bool {
 	long := func(f leak.Frame) bool { return len(f.Func) > r.name || len(f.File) > r.name }
 	return len(s.Frames) <= r.frames && len(s.State) <= r.name && !slices.ContainsFunc(s.Frames, long) && (s.Creator == nil || !long(*s.Creator))
 }
 
-// tooLong tells whether the stacks that a format would show are more than a page may have.
+// tooLong reports whether the stacks of the verdict exceed leak.MaxStackText.
 func tooLong(in Input) bool {
 	left := leak.MaxStackText
 	long := func(all []leak.StackGrowth) bool {

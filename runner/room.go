@@ -7,8 +7,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// What a run keeps at most, all variants and replicas together: of stacks and groups as they stand in the record, which
-// lies in memory until the end, and of raw files on disk. A program of 10,000 stacks in 20 rounds has 76 MiB of the first.
+// Limits of one run, over all variants and replicas: maxRecorded for stacks and groups in the record, which stays in memory
+// until the end, and maxRaw for raw files. A program with 10,000 stacks needs about 76 MiB of record for 20 rounds.
 const (
 	maxRecorded = 96 << 20
 	maxRaw      = 1 << 30
@@ -25,8 +25,8 @@ func (r *room) record(bytes int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.recorded += bytes; r.recorded > maxRecorded {
-		return leak.WithHint(fmt.Errorf("the subject has told of so many stacks that the record would be larger than %d MiB", maxRecorded>>20),
-			"are names or stacks made up as it runs? fewer rounds, replicas or probes take less")
+		return leak.WithHint(fmt.Errorf("the record would be larger than %d MiB: the subject reports too many stacks", maxRecorded>>20),
+			"check whether the subject invents names or stacks; reduce rounds, replicas or probes")
 	}
 	return nil
 }
@@ -47,7 +47,7 @@ func (r *room) file(bytes int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.raw += bytes; r.raw > maxRaw {
-		return leak.WithHint(fmt.Errorf("the raw profiles of the run would take more than %d MiB", maxRaw>>20), "fewer rounds or replicas take less")
+		return leak.WithHint(fmt.Errorf("the raw profiles of the run would take more than %d MiB", maxRaw>>20), "reduce rounds or replicas")
 	}
 	return nil
 }

@@ -151,7 +151,7 @@ func TestAttackLog(t *testing.T) {
 	if !bytes.HasPrefix(data, []byte("the first line\nxxxx")) || !bytes.Contains(data[len(data)-10_000:], []byte("\nthe last line\n")) {
 		t.Errorf("it begins with %.40q and ends with %q", data, data[max(0, len(data)-200):])
 	}
-	if n := bytes.Count(data, []byte("bytes of the log are left out here")); n != 1 {
+	if n := bytes.Count(data, []byte("bytes of the log removed")); n != 1 {
 		t.Errorf("%d marks", n)
 	}
 }
