@@ -97,8 +97,7 @@ func html(w io.Writer, r *Record, _ string) error {
 	if err := pageTemplate.Execute(&b, v); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w, leak.Printable(b.String()))
-	return err
+	return leak.WriteText(w, b.String())
 }
 
 // maxBars bounds the strip: of more versions it shows those that were measured.

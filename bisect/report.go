@@ -286,8 +286,7 @@ func text(out io.Writer, r *Record, dir string) error {
 		fmt.Fprintf(&b, "go on:        leakrig bisect --resume %s\n", quoted(dir))
 	}
 	fmt.Fprintf(&b, "report:       %s\n", filepath.Join(dir, HTMLFile))
-	_, err := io.WriteString(out, leak.Printable(b.String()))
-	return err
+	return leak.WriteText(out, b.String())
 }
 
 // shorten keeps a reason, which may be a compiler's, to one line of a table.
@@ -322,6 +321,5 @@ func markdown(out io.Writer, r *Record, _ string) error {
 		}
 		fmt.Fprintf(&b, "\n```\n%s\n%s\n```\n", r.Question.Command(a.Leaky), r.Question.Command(a.Clean))
 	}
-	_, err := io.WriteString(out, leak.Printable(b.String()))
-	return err
+	return leak.WriteText(out, b.String())
 }

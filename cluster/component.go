@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strconv"
@@ -139,6 +140,10 @@ func (c *connection) viaAPIServer(at string) (leak.Target, error) {
 		base = "https://" + base
 	}
 	base += at
+	u, err := url.Parse(base)
+	if err != nil {
+		return leak.Target{}, fmt.Errorf("kubeconfig: %w", err)
+	}
 	return leak.Target{
 		URL: base, Pprof: base + "/debug/pprof", Kubeconfig: c.kubeconfig, Namespace: c.namespace,
 		Transport: func() http.RoundTripper {
@@ -147,7 +152,7 @@ func (c *connection) viaAPIServer(at string) (leak.Target, error) {
 			if err != nil {
 				return plain // the request then tells that nobody asks
 			}
-			return wrapped
+			return leak.OnlyTo(leak.OriginOf(u), wrapped)
 		},
 	}, nil
 }

@@ -292,12 +292,9 @@ func (p *pod) address(ctx context.Context) (string, error) {
 }
 
 func (p *pod) askReady(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.target.URL+p.launch.Ready, nil)
-	if err != nil {
-		return err
-	}
-	client := &http.Client{Transport: p.target.Transport(), Timeout: 5 * time.Second}
-	resp, err := client.Do(req)
+	client := leak.NewClient(p.target.Transport())
+	client.Timeout = 5 * time.Second
+	resp, err := leak.Get(ctx, client, p.target.URL+p.launch.Ready, nil)
 	if err != nil {
 		return err
 	}
@@ -375,7 +372,7 @@ func (p *pod) followLog(ctx context.Context) {
 		return // the log is for people; what matters is watched elsewhere
 	}
 	defer stream.Close()
-	if f, err := os.OpenFile(p.launch.Log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err == nil {
+	if f, err := leak.OpenLog(p.launch.Log); err == nil {
 		defer f.Close()
 		_, _ = io.Copy(f, stream)
 	}
@@ -390,12 +387,28 @@ func (p *pod) saveLog(ctx context.Context) {
 		return
 	}
 	for _, previous := range []bool{true, false} {
-		data, err := p.client.CoreV1().Pods(p.namespace).GetLogs(found.Name, &corev1.PodLogOptions{Previous: previous}).DoRaw(ctx)
-		if err == nil && len(data) > 0 {
-			_ = os.WriteFile(p.launch.Log, data, 0o600)
+		stream, err := p.client.CoreV1().Pods(p.namespace).GetLogs(found.Name, &corev1.PodLogOptions{Previous: previous}).Stream(ctx)
+		if err != nil {
+			continue
+		}
+		n, _ := copyLog(p.launch.Log, stream)
+		if stream.Close(); n > 0 {
 			return
 		}
 	}
+}
+
+// copyLog writes a log anew from a stream.
+func copyLog(path string, from io.Reader) (int64, error) {
+	if err := os.Truncate(path, 0); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return 0, err
+	}
+	f, err := leak.OpenLog(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return io.Copy(f, from)
 }
 
 // watchRestarts closes done when the container has ended: a restart within a round is never a pass.

@@ -99,6 +99,7 @@ func podsOf(config *rest.Config, q PodQuery) (*Pods, error) {
 	if p.transport, err = rest.TransportFor(config); err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
+	p.transport = leak.OnlyTo(leak.OriginOf(p.server), p.transport)
 	lists := rest.CopyConfig(config)
 	lists.AcceptContentTypes, lists.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf"
 	if p.api.client, err = kubernetes.NewForConfig(lists); err != nil {

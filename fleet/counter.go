@@ -30,15 +30,9 @@ func readCounter(ctx context.Context, t Target, name string) (float64, error) {
 	if t.Metrics == "" {
 		return 0, errors.New("it has no metrics")
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.Metrics, nil)
-	if err != nil {
-		return 0, err
-	}
-	req.Close = true // an open connection is a goroutine on the subject's side
-	req.Header.Set("Accept", "text/plain;version=0.0.4")
-	client := &http.Client{Transport: t.Subject.Transport()}
+	client := leak.NewClient(t.Subject.Transport())
 	defer client.CloseIdleConnections()
-	resp, err := client.Do(req)
+	resp, err := leak.Get(ctx, client, t.Metrics, http.Header{"Accept": {"text/plain;version=0.0.4"}})
 	if err != nil {
 		return 0, err
 	}

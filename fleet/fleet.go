@@ -206,7 +206,7 @@ func (s *survey) read(ctx context.Context, targets []Target) (read, failed int) 
 					failed++
 					series := s.alive[t.ID]
 					series.Failures++
-					series.LastError = err.Error()
+					series.LastError = leak.OneLine(err.Error(), maxReason)
 				}
 				s.mu.Unlock()
 			}
@@ -242,7 +242,7 @@ func (s *survey) one(ctx context.Context, t Target) error {
 	problem := ""
 	if s.Counter != "" && !s.Label {
 		if operations, err = readCounter(ctx, t, s.Counter); err != nil {
-			operations, problem = math.NaN(), err.Error()
+			operations, problem = math.NaN(), leak.OneLine(err.Error(), maxReason)
 		}
 	}
 	s.mu.Lock()
@@ -270,6 +270,9 @@ func (s *survey) one(ctx context.Context, t Target) error {
 	return nil
 }
 
+// maxReason bounds what the record tells of one error: a server may say a lot.
+const maxReason = 500
+
 // maxUncounted is how many readings in a row may fail for their counter alone; then the target goes on without.
 const maxUncounted = 2
 
@@ -283,6 +286,9 @@ const (
 	maxGroups   = 200
 )
 
+// maxStackText bounds the text of the stacks of the fleet, as the record holds it.
+const maxStackText = 48 << 20
+
 // Other stands for a stack in what goes together as one.
 const Other = -1
 
@@ -292,10 +298,11 @@ type interned struct {
 	stacks *[]leak.Stack
 	byKey  map[string]int
 	byID   map[string]int // spares the key of what is seen in every target
+	text   int            // how long all of them are as text
 }
 
 func newInterned(stacks *[]leak.Stack) *interned {
-	return &interned{stacks, map[string]int{}, map[string]int{}}
+	return &interned{stacks: stacks, byKey: map[string]int{}, byID: map[string]int{}}
 }
 
 func (in *interned) index(id string, s leak.Stack) int {
@@ -305,9 +312,14 @@ func (in *interned) index(id string, s leak.Stack) int {
 	key := s.Key()
 	i, ok := in.byKey[key]
 	if !ok {
-		if len(*in.stacks) >= maxInterned {
+		text := len(s.State)
+		for _, f := range s.Frames {
+			text += len(f.Func) + len(f.File)
+		}
+		if len(*in.stacks) >= maxInterned || in.text+text > maxStackText {
 			return Other
 		}
+		in.text += text
 		i = len(*in.stacks)
 		*in.stacks = append(*in.stacks, s)
 		in.byKey[key] = i
@@ -330,7 +342,10 @@ func (in *interned) counts(p leak.Poll) []count {
 	var list []count
 	at := map[int]int{}
 	for _, g := range p.Groups {
-		i := in.index(g.Stack, p.Stacks[g.Stack])
+		i := Other
+		if stack, ok := p.Stacks[g.Stack]; ok {
+			i = in.index(g.Stack, stack)
+		}
 		k, ok := at[i]
 		if !ok {
 			k = len(list)

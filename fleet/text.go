@@ -70,8 +70,7 @@ func Text(w io.Writer, v *Verdict) error {
 		line("  run directory: %s", v.RunDir)
 		line("  report:        %s", leak.RunDir(v.RunDir).Path(HTMLFile))
 	}
-	_, err := io.WriteString(w, leak.Printable(b.String()))
-	return err
+	return leak.WriteText(w, b.String())
 }
 
 // table has a row for each stack that grows.

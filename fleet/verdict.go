@@ -1,6 +1,12 @@
 package fleet
 
-import "github.com/leakrig/leakrig/leak"
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/leakrig/leakrig/leak"
+)
 
 // VerdictSchema is the version of the verdict's JSON form.
 const VerdictSchema = 1
@@ -95,4 +101,36 @@ type Growth struct {
 	// Seconds and Counts are the points.
 	Seconds []float64 `json:"seconds"`
 	Counts  Counts    `json:"counts"`
+}
+
+// JSON is the verdict as JSON. Where it would be larger than leak.MaxOutput, what its last stacks have to tell is left out,
+// half of them at a time, with a warning.
+func JSON(v *Verdict) ([]byte, error) {
+	warnings := v.Warnings[:min(len(v.Warnings), maxWarnings+1)]
+	for all := len(v.Stacks); ; {
+		fits := true
+		size := 0
+		for i := range v.Stacks {
+			if s := v.Stacks[i].Stack; s != nil {
+				size += s.JSONSize()
+			}
+			for _, g := range v.Stacks[i].Targets {
+				size += 400 + 200*len(g.Gates) + 30*len(g.Counts)
+			}
+			if fits = size <= leak.MaxStackText; !fits {
+				break
+			}
+		}
+		if fits {
+			data, err := json.MarshalIndent(v, "", " ")
+			if err != nil || len(data) < leak.MaxOutput || len(v.Stacks) == 0 {
+				return append(data, '\n'), err
+			}
+		}
+		short := *v
+		short.Stacks = v.Stacks[:len(v.Stacks)/2]
+		short.Warnings = append(slices.Clone(warnings),
+			fmt.Sprintf("the verdict would be larger than %d MiB: %d of %d stacks are left out", leak.MaxOutput>>20, all-len(short.Stacks), all))
+		v = &short
+	}
 }

@@ -15,4 +15,6 @@ type Diff struct {
 	Stacks []StackGrowth `json:"stacks"`
 	// Same counts the stacks that did not change.
 	Same int `json:"same"`
+	// Omitted counts the stacks that changed least and are left out, where all would be larger than a page may be.
+	Omitted int `json:"omitted,omitempty"`
 }

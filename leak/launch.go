@@ -43,7 +43,7 @@ func WithProfileRate(godebug string) string {
 	return strings.TrimPrefix(godebug+",memprofilerate="+strconv.Itoa(profileRate), ",")
 }
 
-// LastWords are the last lines of a subject's log, for the error that tells of its death; "" where
+// LastWords are the last lines of a subject's log, quoted, for the error that tells of its death; "" where
 // there are none.
 func LastWords(log string) string {
 	const lines, bytes = 4, 2048
@@ -61,5 +61,5 @@ func LastWords(log string) string {
 	if last == "" {
 		return ""
 	}
-	return "\nits last words:\n" + last
+	return "\nits last words:\n" + Quote(last)
 }

@@ -13,6 +13,8 @@ type Match struct {
 	Stacks []MatchedStack `json:"stacks"`
 	// Unexplained are the other stacks of production, largest first.
 	Unexplained []StackGrowth `json:"unexplained"`
+	// Omitted counts the stacks that are left out, where all would be larger than a page may be.
+	Omitted int `json:"omitted,omitempty"`
 }
 
 // MatchedStack is a stack that grew in the run, and what production has on it.

@@ -71,7 +71,7 @@ func reach(t leak.Target) (*api, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
-	a.http = &http.Client{Transport: wrapped}
+	a.http = &http.Client{Transport: wrapped, CheckRedirect: leak.RefuseRedirect}
 	if a.client, err = kubernetes.NewForConfigAndClient(a.config, a.http); err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}

@@ -29,6 +29,9 @@ func (*Churn) UsesPods() bool { return false }
 func (c *Churn) Validate() error {
 	var bad problems
 	validateObject(&bad, c.Template)
+	if err := c.underWay(c.Template); err != nil {
+		bad.add("template", underWayHint, "%v", err)
+	}
 	c.pace.validate(&bad)
 	if c.Lifetime < 0 || c.Lifetime > 0 && c.Lifetime >= c.Timeout {
 		bad.add("lifetime", "the timeout is that of the whole operation", "must be less than the timeout, is %s", c.Lifetime)

@@ -65,6 +65,9 @@ func (e *Exec) Validate() error {
 		bad.template("command", arg)
 	}
 	bad.template("stdin", e.Stdin)
+	if err := e.underWay(e.Stdin); err != nil {
+		bad.add("stdin", underWayHint, "%v", err)
+	}
 	if e.Protocol != protocolWebSocket && e.Protocol != protocolSPDY {
 		bad.add("protocol", "it is websocket or spdy", "%q is no such protocol", e.Protocol)
 	}

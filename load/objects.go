@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -59,11 +60,21 @@ func validateObject(bad *problems, text string) {
 	}
 }
 
+// maxObject bounds an object as it is decoded: an API server takes requests of 3 MiB.
+const maxObject = 3 << 20
+
+// alias is a value of YAML that stands for another one, which is then decoded again.
+var alias = regexp.MustCompile(`(?m)(?:^|[\s,:\[{-])\*[^\s,\]}]`)
+
 // object is the object of one operation.
 func object(t *pattern, op int) (*unstructured.Unstructured, error) {
 	text, err := fill(t, op)
 	if err != nil {
 		return nil, err
+	}
+	aliases := len(alias.FindAllStringIndex(text, -1))
+	if (aliases+1)*len(text) > maxObject {
+		return nil, fmt.Errorf("%d bytes with %d aliases, written out, may be more than %d MiB", len(text), aliases, maxObject>>20)
 	}
 	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), len(text)+1)
 	o := &unstructured.Unstructured{}

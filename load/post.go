@@ -62,6 +62,9 @@ func (p *Post) Validate() error {
 	}
 	bad.template("path", p.Path)
 	bad.template("body", p.Body)
+	if err := p.underWay(p.Body); err != nil {
+		bad.add("body", underWayHint, "%v", err)
+	}
 	for name, value := range p.Headers {
 		if _, err := parseTemplate(value); err != nil {
 			bad.add("headers", templateHint, "%s: %v", name, err)
@@ -81,6 +84,9 @@ func (p *Post) Prepare(files fs.FS) error {
 	}
 	if _, err := parseTemplate(string(data)); err != nil {
 		return leak.WithHint(fmt.Errorf("bodyFile: %s: %w", p.BodyFile, err), templateHint)
+	}
+	if err := p.underWay(string(data)); err != nil {
+		return leak.WithHint(fmt.Errorf("bodyFile: %s: %w", p.BodyFile, err), underWayHint)
 	}
 	p.Body = string(data)
 	return nil

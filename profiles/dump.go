@@ -16,6 +16,8 @@ type groups struct {
 	order  []string
 	stacks map[string]leak.Stack
 	total  int64
+	// size is what they take, but for the bytes of names.
+	size int
 }
 
 func newGroups() *groups {
@@ -29,11 +31,23 @@ func (g *groups) add(s leak.Stack, count, bytes int64) *leak.Group {
 		g.count[id] = &leak.Group{Stack: id}
 		g.stacks[id] = s
 		g.order = append(g.order, id)
+		g.size += perGroup + perFrame*len(s.Frames)
 	}
 	g.count[id].Count += count
 	g.count[id].Bytes += bytes
 	g.total += count
 	return g.count[id]
+}
+
+// bounded refuses more stacks, or more frames of them, than there is room for.
+func (g *groups) bounded() error {
+	if len(g.order) > maxStacks {
+		return fmt.Errorf("more than %d different stacks", maxStacks)
+	}
+	if g.size > maxGrouped {
+		return fmt.Errorf("%d different stacks that take more than %d MiB", len(g.order), maxGrouped>>20)
+	}
+	return nil
 }
 
 // dropEmpty forgets the groups that nothing stands on.
@@ -62,16 +76,23 @@ func (g *groups) list() []leak.Group {
 // hold no goroutine at all are an error.
 func parseDump(data []byte) (*groups, error) {
 	g, numbers := newGroups(), map[*leak.Group][]uint64{}
+	text := &texts{made: map[string]string{}}
 	seen, server := false, ""
+	goroutines := 0
 	for block := range bytes.SplitSeq(data, []byte("\n\n")) {
-		lines := strings.Split(strings.Trim(string(block), "\n"), "\n")
-		head, ok := parseHeader(lines[0])
+		lines := lineReader{bytes.Trim(block, "\n")}
+		line, _ := lines.next()
+		head, ok := parseHeader(line)
 		if !ok {
 			continue
 		}
 		seen = true
-		stack, creator := parseFrames(lines[1:])
-		stack.State = head.state
+		goroutines++
+		stack, creator, err := text.parseFrames(&lines)
+		if err != nil {
+			return nil, err
+		}
+		stack.State = text.name(head.state, leak.Name)
 		_, stack.Frames = unpark(stack.Frames)
 		switch {
 		case servesProfile(stack):
@@ -82,9 +103,12 @@ func parseDump(data []byte) (*groups, error) {
 			group := g.add(stack, 1, 0)
 			numbers[group] = append(numbers[group], head.id)
 			group.OldestMinutes = max(group.OldestMinutes, head.minutes)
-			if err := tooManyStacks(g); err != nil {
-				return nil, err
-			}
+		}
+		if err := g.bounded(); err != nil {
+			return nil, err
+		}
+		if text.size+goroutines*perGoroutine > maxDecoded {
+			return nil, tooLarge(maxDecoded)
 		}
 	}
 	for group, list := range numbers {
@@ -96,10 +120,46 @@ func parseDump(data []byte) (*groups, error) {
 	return g, nil
 }
 
+// perGoroutine is what the number of a goroutine takes, once as such and once in a list of ranges.
+const perGoroutine = 48
+
+// lineReader reads lines without copying them.
+type lineReader struct{ rest []byte }
+
+func (l *lineReader) next() (line []byte, ok bool) {
+	if len(l.rest) == 0 {
+		return nil, false
+	}
+	line, l.rest, _ = bytes.Cut(l.rest, []byte("\n"))
+	return line, true
+}
+
+// texts are the names in a dump, each once.
+type texts struct {
+	made map[string]string
+	size int
+}
+
+// name is the name that make makes of a text.
+func (t *texts) name(text []byte, make func(string) string) string {
+	if known, ok := t.made[string(text)]; ok {
+		return known
+	}
+	key := string(text)
+	name := make(key)
+	if len(key) > 2*len(name) { // of a name that was cut nothing else is kept
+		t.size += perName + len(name)
+		return name
+	}
+	t.made[key] = name
+	t.size += perName + len(key) + len(name)
+	return name
+}
+
 // header is the first line of a goroutine in a dump.
 type header struct {
 	id    uint64
-	state string
+	state []byte
 	// minutes is how long it has waited; the runtime tells only whole minutes.
 	minutes int
 }
@@ -107,69 +167,77 @@ type header struct {
 // parseHeader reads "goroutine 34 [chan send (scan), 2 minutes, locked to thread labels:{"k": "v"}]:".
 // What the garbage collector makes of the goroutine is no part of its state, or a group would fall in two
 // when the leak profile is taken. Newer runtimes may write more between the bracket and the colon.
-func parseHeader(line string) (h header, ok bool) {
-	rest, ok := strings.CutPrefix(line, "goroutine ")
+func parseHeader(line []byte) (h header, ok bool) {
+	rest, ok := bytes.CutPrefix(line, []byte("goroutine "))
 	if !ok {
 		return h, false
 	}
-	id, rest, ok := strings.Cut(rest, " ")
+	id, rest, ok := bytes.Cut(rest, []byte(" "))
 	var err error
-	if h.id, err = strconv.ParseUint(id, 10, 63); err != nil || !ok {
+	if h.id, err = strconv.ParseUint(string(clip(id, 32)), 10, 63); err != nil || !ok {
 		return h, false
 	}
-	_, rest, ok = strings.Cut(rest, "[")
+	_, rest, ok = bytes.Cut(rest, []byte("["))
 	if !ok {
 		return h, false
 	}
-	h.state, _, ok = strings.Cut(rest, "]")
-	if !ok || !strings.HasSuffix(line, ":") {
+	state, _, ok := bytes.Cut(rest, []byte("]"))
+	if !ok || !bytes.HasSuffix(line, []byte(":")) {
 		return h, false
 	}
-	h.state, _, _ = strings.Cut(h.state, " labels:{")
-	for part := range strings.SplitSeq(h.state, ", ") {
-		if n, ok := strings.CutSuffix(part, " minutes"); ok {
-			if m, err := strconv.ParseUint(n, 10, 31); err == nil {
+	state, _, _ = bytes.Cut(state, []byte(" labels:{"))
+	for part := range bytes.SplitSeq(state, []byte(", ")) {
+		if n, ok := bytes.CutSuffix(part, []byte(" minutes")); ok {
+			if m, err := strconv.ParseUint(string(clip(n, 32)), 10, 31); err == nil {
 				h.minutes = int(m)
 			}
 		}
 	}
 	for _, mark := range []string{",", " (leaked)", " (scan)"} {
-		h.state, _, _ = strings.Cut(h.state, mark)
+		state, _, _ = bytes.Cut(state, []byte(mark))
 	}
-	h.state = strings.TrimSpace(h.state)
+	h.state = bytes.TrimSpace(state)
 	return h, true
 }
 
 // parseFrames reads pairs of lines, "pkg.Func(args)" and "\tfile.go:12 +0x34", up to the creator: what
 // follows there are its own callers (GODEBUG=tracebackancestors). What it does not know ("...additional
 // frames elided...") it leaves out. by is the number of the creating goroutine, "" where it is not told.
-func parseFrames(lines []string) (s leak.Stack, by string) {
-	for i := 0; i < len(lines); i++ {
-		name, isCreator := strings.CutPrefix(lines[i], "created by ")
+func (t *texts) parseFrames(lines *lineReader) (s leak.Stack, by string, err error) {
+	for {
+		line, ok := lines.next()
+		if !ok {
+			return s, by, nil
+		}
+		name, isCreator := bytes.CutPrefix(line, []byte("created by "))
 		if isCreator {
-			name, by, _ = strings.Cut(name, " in goroutine ")
-		} else if name = withoutArguments(name); name == "" {
+			var number []byte
+			name, number, _ = bytes.Cut(name, []byte(" in goroutine "))
+			by = string(clip(number, 32))
+		} else if name = withoutArguments(line); len(name) == 0 {
 			continue
 		}
-		frame := leak.Frame{Func: normalName(name)}
-		if i+1 < len(lines) && strings.HasPrefix(lines[i+1], "\t") {
-			frame.File, frame.Line = parsePosition(lines[i+1])
-			i++
+		frame := leak.Frame{Func: t.name(name, normalName)}
+		if bytes.HasPrefix(lines.rest, []byte("\t")) {
+			position, _ := lines.next()
+			file, number := parsePosition(position)
+			frame.File, frame.Line = t.name(file, leak.Name), number
 		}
 		if isCreator {
 			s.Creator = &frame
-			break
+			return s, by, nil
 		}
-		s.Frames = append(s.Frames, frame)
+		if s.Frames = append(s.Frames, frame); len(s.Frames) > maxFrames {
+			return s, by, fmt.Errorf("a stack of more than %d calls", maxFrames)
+		}
 	}
-	return s, by
 }
 
 // withoutArguments cuts the last parenthesised group: "main.(*T).M(0x1, {0x2, ...})" is
 // "main.(*T).M". It returns "" for a line that is no call.
-func withoutArguments(line string) string {
-	if !strings.HasSuffix(line, ")") {
-		return ""
+func withoutArguments(line []byte) []byte {
+	if !bytes.HasSuffix(line, []byte(")")) {
+		return nil
 	}
 	depth := 0
 	for i := len(line) - 1; i >= 0; i-- {
@@ -182,29 +250,35 @@ func withoutArguments(line string) string {
 			}
 		}
 	}
-	return ""
+	return nil
 }
 
-func parsePosition(line string) (file string, number int) {
-	line = strings.TrimPrefix(line, "\t")
-	if i := strings.LastIndex(line, " +0x"); i >= 0 {
+func parsePosition(line []byte) (file []byte, number int) {
+	line = bytes.TrimPrefix(line, []byte("\t"))
+	if i := bytes.LastIndex(line, []byte(" +0x")); i >= 0 {
 		line = line[:i]
 	}
-	i := strings.LastIndexByte(line, ':')
+	i := bytes.LastIndexByte(line, ':')
 	if i < 0 {
 		return line, 0
 	}
-	number, err := strconv.Atoi(line[i+1:])
+	number, err := strconv.Atoi(string(clip(line[i+1:], 32)))
 	if err != nil {
 		return line, 0
 	}
 	return line[:i], number
 }
 
+// longestName is how long a name can be and still be one, with all its type arguments.
+const longestName = 1 << 20
+
 // normalName undoes the linker's escape of dots in the last element of an import path
 // ("gopkg.in/inf%2ev0.(*Dec)"), leaves out in whose vendor folder a package lies, and elides type
 // arguments as a dump does, where a profile writes them out ("Map[go.shape.string]").
 func normalName(name string) string {
+	if len(name) > longestName {
+		return leak.Name(name)
+	}
 	head, _, _ := strings.Cut(name, "[")
 	if i := strings.LastIndex(head, "/vendor/"); i >= 0 {
 		name = name[i+len("/vendor/"):]
@@ -213,7 +287,7 @@ func normalName(name string) string {
 	if i, j := strings.IndexByte(name, '['), strings.LastIndexByte(name, ']'); i >= 0 && i < j {
 		name = name[:i] + "[...]" + name[j+1:]
 	}
-	return name
+	return leak.Name(name)
 }
 
 // servesProfile tells the goroutine that serves the rig's own request: the only one left out. It is the

@@ -13,7 +13,7 @@ import (
 // maxBody bounds one response as it comes over the wire, maxProfile a decompressed profile: what
 // google/pprof makes of that takes many times as much.
 const (
-	maxBody    = 256 << 20
+	maxBody    = 64 << 20
 	maxProfile = 64 << 20
 )
 
@@ -39,16 +39,10 @@ func fetchAtMost(ctx context.Context, t leak.Target, path string, limit int64) (
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.Pprof+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	req.Close = true
-	// What is measured is the body as served; transparent decompression would hide its size.
-	req.Header.Set("Accept-Encoding", "identity")
-	client := &http.Client{Transport: t.Transport()}
+	client := leak.NewClient(t.Transport())
 	defer client.CloseIdleConnections()
-	resp, err := client.Do(req)
+	// What is measured is the body as served; transparent decompression would hide its size.
+	resp, err := leak.Get(ctx, client, t.Pprof+path, http.Header{"Accept-Encoding": {"identity"}})
 	if err != nil {
 		return nil, late(err)
 	}
@@ -59,7 +53,7 @@ func fetchAtMost(ctx context.Context, t leak.Target, path string, limit int64) (
 	if resp.StatusCode != http.StatusOK {
 		return nil, pprofHint(fmt.Errorf("GET %s: status %s", t.Pprof+path, resp.Status))
 	}
-	data, err := leak.ReadBounded(resp.Body, limit)
+	data, err := readBounded(ctx, resp.Body, limit)
 	if err != nil {
 		return nil, late(fmt.Errorf("GET %s: %w", t.Pprof+path, err))
 	}

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/google/pprof/profile"
-
 	"github.com/leakrig/leakrig/leak"
 )
 
@@ -38,8 +36,8 @@ type goroutineReading struct {
 	// dump is nil where it was not taken, profile where the subject has no pprof.
 	profile, dump       *groups
 	profileRaw, dumpRaw []byte
-	// parsed is profileRaw.
-	parsed *profile.Profile
+	// same is equal for profiles that tell the same.
+	same string
 }
 
 // best is the richest source that was read.
@@ -55,18 +53,10 @@ func (g *Goroutine) read(ctx context.Context, t leak.Target) (*goroutineReading,
 		return readDump(ctx, t)
 	}
 	var r goroutineReading
-	var err error
-	if r.profileRaw, err = fetch(ctx, t, "/goroutine"); err != nil {
+	if err := r.readProfile(ctx, t); err != nil {
 		return nil, err
 	}
-	p, err := parsePprof(r.profileRaw)
-	if err != nil {
-		return nil, fmt.Errorf("%s/goroutine: %w", t.Pprof, err)
-	}
-	r.parsed = p
-	if r.profile, err = goroutineGroups(p); err != nil {
-		return nil, fmt.Errorf("%s/goroutine: %w", t.Pprof, err)
-	}
+	var err error
 	if r.profile.total > int64(g.DumpLimit) {
 		return &r, nil
 	}
@@ -87,6 +77,22 @@ func (g *Goroutine) read(ctx context.Context, t leak.Target) (*goroutineReading,
 	return &r, nil
 }
 
+// readProfile reads the profile. What it was decoded to is gone when it returns.
+func (r *goroutineReading) readProfile(ctx context.Context, t leak.Target) (err error) {
+	if r.profileRaw, err = fetchAtMost(ctx, t, "/goroutine", maxFile); err != nil {
+		return err
+	}
+	p, err := decode(ctx, r.profileRaw, maxProfile, maxDecoded)
+	if err == nil {
+		r.profile, err = goroutineGroups(p)
+	}
+	if err != nil {
+		return fmt.Errorf("%s/goroutine: %w", t.Pprof, err)
+	}
+	r.same = sameness(p)
+	return nil
+}
+
 // readDump reads a subject that writes text dumps and serves no pprof.
 func readDump(ctx context.Context, t leak.Target) (*goroutineReading, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
@@ -105,6 +111,8 @@ func readDump(ctx context.Context, t leak.Target) (*goroutineReading, error) {
 
 // Poll reads the groups once.
 func (g *Goroutine) Poll(ctx context.Context, t leak.Target) (leak.Poll, error) {
+	ctx, done := lend(ctx)
+	defer done()
 	r, err := g.read(ctx, t)
 	if err != nil {
 		return leak.Poll{}, err
@@ -115,6 +123,8 @@ func (g *Goroutine) Poll(ctx context.Context, t leak.Target) (leak.Poll, error) 
 
 // Sample reads the groups from every source and keeps the raw files.
 func (g *Goroutine) Sample(ctx context.Context, t leak.Target) (leak.Reading, error) {
+	ctx, done := lend(ctx)
+	defer done()
 	r, err := g.read(ctx, t)
 	if err != nil {
 		return leak.Reading{}, err
@@ -131,12 +141,15 @@ func (g *Goroutine) Sample(ctx context.Context, t leak.Target) (leak.Reading, er
 	if r.profile != nil {
 		reading.Sample.Groups[SourceProfile] = r.profile.list()
 		maps.Copy(reading.Stacks, r.profile.stacks)
-		reading.Files = append(reading.Files, leak.File{Name: "goroutine.pb.gz", Data: r.profileRaw, Same: sameness(r.parsed)})
+		reading.Files = append(reading.Files, leak.File{Name: "goroutine.pb.gz", Data: r.profileRaw, Same: r.same})
 	}
 	if r.dump != nil {
 		reading.Sample.Groups[SourceDump] = r.dump.list()
 		maps.Copy(reading.Stacks, r.dump.stacks)
 		z, err := compress(r.dumpRaw)
+		if err == nil && len(z) > maxFile {
+			err = fmt.Errorf("%s/goroutine?debug=2: compressed it is larger than %d MiB", t.Pprof, maxFile>>20)
+		}
 		if err != nil {
 			return leak.Reading{}, err
 		}

@@ -28,6 +28,8 @@ type Heap struct{}
 
 // Sample forces two collections, reads MemStats, and then the sampled profile.
 func (*Heap) Sample(ctx context.Context, t leak.Target) (leak.Reading, error) {
+	ctx, done := lend(ctx)
+	defer done()
 	if _, err := fetch(ctx, t, "/heap?gc=1"); err != nil {
 		return leak.Reading{}, err
 	}
@@ -39,11 +41,11 @@ func (*Heap) Sample(ctx context.Context, t leak.Target) (leak.Reading, error) {
 	if err != nil {
 		return leak.Reading{}, fmt.Errorf("%s/heap?debug=1: %w", t.Pprof, err)
 	}
-	raw, err := fetch(ctx, t, "/heap")
+	raw, err := fetchAtMost(ctx, t, "/heap", maxFile)
 	if err != nil {
 		return leak.Reading{}, err
 	}
-	p, err := parsePprof(raw)
+	p, err := decode(ctx, raw, maxProfile, maxDecoded)
 	if err != nil {
 		return leak.Reading{}, fmt.Errorf("%s/heap: %w", t.Pprof, err)
 	}

@@ -76,7 +76,7 @@ func longestWait(dump []byte) int {
 	lines := bufio.NewScanner(bytes.NewReader(dump))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		if h, ok := parseHeader(lines.Text()); ok {
+		if h, ok := parseHeader(lines.Bytes()); ok {
 			longest = max(longest, h.minutes)
 		}
 	}
@@ -130,21 +130,27 @@ func readCollections(ctx context.Context, t leak.Target, path string) (collectio
 // sameness is equal for profiles that differ in nothing but their time and the order of their samples.
 func sameness(p *profile.Profile) string {
 	lines := make([]string, 0, len(p.Sample)+len(p.Mapping))
+	h := sha256.New()
+	add := func() {
+		lines = append(lines, string(h.Sum(nil)))
+		h.Reset()
+	}
 	for _, s := range p.Sample {
-		line := fmt.Sprint(s.Value, s.Label, s.NumLabel)
+		fmt.Fprint(h, s.Value, s.Label, s.NumLabel)
 		for _, l := range s.Location {
-			line += fmt.Sprintf(" %#x", l.Address)
+			fmt.Fprintf(h, " %#x", l.Address)
 			for _, at := range l.Line {
 				if at.Function != nil {
-					line += fmt.Sprintf(" %s:%d", at.Function.Name, at.Line)
+					fmt.Fprintf(h, " %s:%d", at.Function.Name, at.Line)
 				}
 			}
 		}
-		lines = append(lines, line)
+		add()
 	}
 	for _, m := range p.Mapping {
-		lines = append(lines, fmt.Sprintf("%#x %s %s", m.Start, m.File, m.BuildID))
+		fmt.Fprintf(h, "%#x %s %s", m.Start, m.File, m.BuildID)
+		add()
 	}
 	slices.Sort(lines)
-	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(lines, "\n"))))
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(lines, ""))))
 }

@@ -23,8 +23,10 @@ type Leaked struct{}
 // Sample reads the profile. A subject that does not serve it has nothing to say, which is no error of the
 // measurement and no reading either.
 func (*Leaked) Sample(ctx context.Context, t leak.Target) (leak.Reading, error) {
+	ctx, done := lend(ctx)
+	defer done()
 	sample := leak.Sample{Probe: leakedKind.Name, Values: map[string]float64{}}
-	raw, err := fetch(ctx, t, "/goroutineleak")
+	raw, err := fetchAtMost(ctx, t, "/goroutineleak", maxFile)
 	if errors.Is(err, errNotServed) {
 		sample.Unavailable = "the subject does not serve goroutineleak (404)"
 		return leak.Reading{Sample: sample}, nil
@@ -32,7 +34,7 @@ func (*Leaked) Sample(ctx context.Context, t leak.Target) (leak.Reading, error) 
 	if err != nil {
 		return leak.Reading{}, err
 	}
-	p, err := parsePprof(raw)
+	p, err := decode(ctx, raw, maxProfile, maxDecoded)
 	if err != nil {
 		return leak.Reading{}, fmt.Errorf("%s/goroutineleak: %w", t.Pprof, err)
 	}

@@ -3,6 +3,7 @@ package profiles
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,14 +17,24 @@ import (
 // parsePprof reads a profile in pprof's format, gzipped or not. google/pprof would decompress without
 // a bound, so that is done here.
 func parsePprof(data []byte) (*profile.Profile, error) {
+	return decode(context.Background(), data, maxProfile, maxDecoded)
+}
+
+// decode is parsePprof of a profile that decompresses to at most so many bytes and decodes to at most so many more. It
+// waits for room where ctx has a share of the memory.
+func decode(ctx context.Context, data []byte, most int64, decoded int) (*profile.Profile, error) {
 	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		var err error
-		if data, err = gunzip(data, maxProfile); err != nil {
+		if data, err = gunzipIn(ctx, data, most); err != nil {
 			return nil, notAProfile(err)
 		}
 	}
-	if err := decodable(data); err != nil {
+	size, err := estimate(data, decoded)
+	if err != nil {
 		return nil, notAProfile(err)
+	}
+	if err := take(ctx, size); err != nil {
+		return nil, err
 	}
 	p, err := profile.ParseUncompressed(data)
 	if err != nil {
@@ -36,11 +47,15 @@ func parsePprof(data []byte) (*profile.Profile, error) {
 }
 
 func gunzip(data []byte, limit int64) ([]byte, error) {
+	return gunzipIn(context.Background(), data, limit)
+}
+
+func gunzipIn(ctx context.Context, data []byte, limit int64) ([]byte, error) {
 	z, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}
-	return leak.ReadBounded(z, limit)
+	return readBounded(ctx, z, limit)
 }
 
 func notAProfile(err error) error {
@@ -62,17 +77,23 @@ func stacksOf(p *profile.Profile, values string) (*groups, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, names := newGroups(), functionNames(p)
+	g, functions := newGroups(), functionNames(p)
+	if err := countable(p, functions); err != nil {
+		return nil, err
+	}
 	var served int64
 	var watching []*leak.Group
 	for _, s := range p.Sample {
 		var stack leak.Stack
-		stack.State, stack.Frames = unpark(framesOf(s, names))
+		stack.State, stack.Frames = unpark(framesOf(s, functions))
 		if servesProfile(stack) {
 			served += s.Value[index]
 			continue
 		}
 		group := g.add(stack, s.Value[index], 0)
+		if err := g.bounded(); err != nil {
+			return nil, err
+		}
 		if watchesConnection(stack) {
 			watching = append(watching, group)
 		}
@@ -84,7 +105,7 @@ func stacksOf(p *profile.Profile, values string) (*groups, error) {
 		served -= own
 	}
 	g.dropEmpty()
-	return g, tooManyStacks(g)
+	return g, nil
 }
 
 // heapGroups groups the live part of a heap profile by allocation site. The values are the runtime's
@@ -95,15 +116,21 @@ func heapGroups(p *profile.Profile) (*groups, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	g, names := newGroups(), functionNames(p)
+	g, functions := newGroups(), functionNames(p)
+	if err := countable(p, functions); err != nil {
+		return nil, err
+	}
 	for _, s := range p.Sample {
 		if s.Value[objects] == 0 && s.Value[space] == 0 {
 			continue
 		}
-		_, frames := unpark(framesOf(s, names))
+		_, frames := unpark(framesOf(s, functions))
 		g.add(leak.Stack{Frames: frames}, s.Value[objects], s.Value[space])
+		if err := g.bounded(); err != nil {
+			return nil, err
+		}
 	}
-	return g, tooManyStacks(g)
+	return g, nil
 }
 
 // valueIndex finds the values called name, none of which may be negative: these are counts and sizes.
@@ -120,26 +147,58 @@ func valueIndex(p *profile.Profile, name string) (int, error) {
 	return i, nil
 }
 
-// functionNames normalises the name of every function once.
-func functionNames(p *profile.Profile) map[*profile.Function]string {
-	names := make(map[*profile.Function]string, len(p.Function))
+// functionNames is the frame of every function, without its line, its names normalised once.
+func functionNames(p *profile.Profile) map[*profile.Function]leak.Frame {
+	made, files := names{}, names{}
+	functions := make(map[*profile.Function]leak.Frame, len(p.Function))
 	for _, f := range p.Function {
-		names[f] = normalName(f.Name)
+		functions[f] = leak.Frame{Func: made.name(f.Name, normalName), File: files.name(f.Filename, leak.Name)}
 	}
-	return names
+	return functions
+}
+
+// countable tells whether the stacks of a profile can be told apart with a bounded amount of work: a few samples of a
+// location with many inlined calls are as many frames as they are long.
+func countable(p *profile.Profile, functions map[*profile.Function]leak.Frame) error {
+	type load struct{ frames, bytes int }
+	loads := make(map[*profile.Location]load, len(p.Location))
+	for _, location := range p.Location {
+		var l load
+		for _, line := range location.Line {
+			l.frames++
+			l.bytes += len(functions[line.Function].Func) + len(functions[line.Function].File)
+		}
+		loads[location] = l
+	}
+	frames, work := 0, 0
+	for _, s := range p.Sample {
+		deep := 0
+		for _, location := range s.Location {
+			deep += loads[location].frames
+			work += loads[location].bytes
+		}
+		if deep > maxFrames {
+			return notAProfile(fmt.Errorf("a stack of more than %d calls", maxFrames))
+		}
+		frames += deep
+		if work += deep * perFrame; work > maxWork {
+			return notAProfile(fmt.Errorf("stacks of %d calls and more, with %d MiB of names and more", frames, maxWork>>20))
+		}
+	}
+	return nil
 }
 
 // framesOf flattens a sample's locations, innermost first, inlined calls as frames of their own.
-func framesOf(s *profile.Sample, names map[*profile.Function]string) []leak.Frame {
+func framesOf(s *profile.Sample, functions map[*profile.Function]leak.Frame) []leak.Frame {
 	frames := make([]leak.Frame, 0, len(s.Location))
 	for _, location := range s.Location {
 		for _, line := range location.Line {
 			if line.Function == nil {
 				continue
 			}
-			frames = append(frames, leak.Frame{
-				Func: names[line.Function], File: line.Function.Filename, Line: int(line.Line),
-			})
+			frame := functions[line.Function]
+			frame.Line = int(line.Line)
+			frames = append(frames, frame)
 		}
 	}
 	return frames

@@ -1,12 +1,14 @@
 package profiles
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"strconv"
+	"unsafe"
 
 	"github.com/google/pprof/profile"
 
@@ -16,6 +18,13 @@ import (
 // sweepProfile bounds one profile of a sweep, as it comes over the wire and decompressed. It holds some
 // 20,000 different stacks.
 const sweepProfile = 4 << 20
+
+// Limits of a sweep: concurrent decoders, bytes that decoding one profile may allocate, and bytes that one poll keeps.
+const (
+	sweepDecoders = 2
+	sweepDecoded  = 64 << 20
+	sweepKept     = 3 << 20
+)
 
 // Sweep reads the goroutines of many subjects at once, as profiles alone: a text dump stops the subject for
 // as long as it is written, which is too much to ask of production every minute.
@@ -28,7 +37,9 @@ type Sweep struct {
 
 // NewSweep makes one for any number of subjects. Label is the pprof label whose largest number a poll tells, ""
 // for none.
-func NewSweep(label string) *Sweep { return &Sweep{make(chan struct{}, runtime.GOMAXPROCS(0)), label} }
+func NewSweep(label string) *Sweep {
+	return &Sweep{make(chan struct{}, min(runtime.GOMAXPROCS(0), sweepDecoders)), label}
+}
 
 // Poll reads the groups once.
 func (s *Sweep) Poll(ctx context.Context, t leak.Target) (leak.Poll, error) {
@@ -42,7 +53,7 @@ func (s *Sweep) Poll(ctx context.Context, t leak.Target) (leak.Poll, error) {
 	case <-ctx.Done():
 		return leak.Poll{}, context.Cause(ctx)
 	}
-	p, err := sweptProfile(raw)
+	p, err := decode(ctx, raw, sweepProfile, sweepDecoded)
 	var g *groups
 	if err == nil {
 		g, err = goroutineGroups(p)
@@ -50,7 +61,42 @@ func (s *Sweep) Poll(ctx context.Context, t leak.Target) (leak.Poll, error) {
 	if err != nil {
 		return leak.Poll{}, fmt.Errorf("%s/goroutine: %w", t.Pprof, err)
 	}
-	return leak.Poll{Total: g.total, Source: SourceProfile, Groups: g.list(), Stacks: g.stacks, Count: largestLabel(p, s.label)}, nil
+	poll := leak.Poll{Total: g.total, Source: SourceProfile, Groups: g.list(), Stacks: g.stacks, Count: largestLabel(p, s.label)}
+	return largestOf(poll, sweepKept), nil
+}
+
+// largestOf keeps the stacks with most goroutines within most bytes, and counts all others as one group without a stack.
+// Many polls wait to be counted at the same time.
+func largestOf(p leak.Poll, most int) leak.Poll {
+	slices.SortStableFunc(p.Groups, func(a, b leak.Group) int { return cmp.Compare(b.Count, a.Count) })
+	seen := map[stringKey]bool{}
+	text := func(s string) int {
+		key := stringKey{unsafe.StringData(s), len(s)}
+		if seen[key] {
+			return 0
+		}
+		seen[key] = true
+		return perName + len(s)
+	}
+	kept, stacks, others := []leak.Group{}, map[string]leak.Stack{}, int64(0)
+	for _, g := range p.Groups {
+		stack := p.Stacks[g.Stack]
+		most -= perGroup + perFrame*len(stack.Frames)
+		for _, f := range stack.Frames {
+			most -= text(f.Func) + text(f.File)
+		}
+		if most < 0 {
+			others += g.Count
+			continue
+		}
+		kept = append(kept, g)
+		stacks[g.Stack] = stack
+	}
+	if others > 0 {
+		kept = append(kept, leak.Group{Count: others})
+	}
+	p.Groups, p.Stacks = kept, stacks
+	return p
 }
 
 // largestLabel is the largest number that a sample carries as a label. What is no number from 0 up is passed over.
@@ -64,14 +110,4 @@ func largestLabel(p *profile.Profile, label string) float64 {
 		}
 	}
 	return largest
-}
-
-func sweptProfile(raw []byte) (*profile.Profile, error) {
-	if bytes.HasPrefix(raw, []byte{0x1f, 0x8b}) {
-		var err error
-		if raw, err = gunzip(raw, sweepProfile); err != nil {
-			return nil, notAProfile(err)
-		}
-	}
-	return parsePprof(raw)
 }

@@ -2,6 +2,7 @@ package reports
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -35,7 +36,17 @@ type DiffInput struct {
 
 // Diff writes the page on two profiles: one file that opens anywhere, as a run's report is.
 func Diff(w io.Writer, in DiffInput) error {
-	return writePage(w, diffTemplate, newDiffPage(in))
+	err := writePage(w, diffTemplate, newDiffPage(in))
+	for i := 1; i < len(rooms) && errors.Is(err, leak.ErrOutput); i++ {
+		short := *in.Diff
+		short.Stacks = slices.Clone(short.Stacks)
+		for k := range short.Stacks {
+			short.Stacks[k].Stack = short.Stacks[k].Stack.Cut(rooms[i].frames, rooms[i].name)
+		}
+		in.Diff = &short
+		err = writePage(w, diffTemplate, newDiffPage(in))
+	}
+	return err
 }
 
 // diffPage is the page, top to bottom.

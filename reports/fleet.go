@@ -2,6 +2,7 @@ package reports
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -60,7 +61,17 @@ type FleetTarget struct {
 
 // Fleet writes the page on a fleet: one file that opens anywhere, as a run's report is.
 func Fleet(w io.Writer, in FleetInput) error {
-	return writePage(w, fleetTemplate, newFleetPage(in))
+	err := writePage(w, fleetTemplate, newFleetPage(in))
+	for i := 1; i < len(rooms) && errors.Is(err, leak.ErrOutput); i++ {
+		in.Stacks = slices.Clone(in.Stacks)
+		for k := range in.Stacks {
+			in.Stacks[k].Frames = leak.Stack{Frames: in.Stacks[k].Frames}.Cut(rooms[i].frames, rooms[i].name).Frames
+			in.Stacks[k].Place = leak.OneLine(in.Stacks[k].Place, rooms[i].name)
+			in.Stacks[k].Targets = in.Stacks[k].Targets[:min(len(in.Stacks[k].Targets), fleetTargets>>i)]
+		}
+		err = writePage(w, fleetTemplate, newFleetPage(in))
+	}
+	return err
 }
 
 type fleetPage struct {

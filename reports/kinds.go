@@ -2,6 +2,7 @@ package reports
 
 import (
 	"bytes"
+	"errors"
 	"io"
 
 	"github.com/leakrig/leakrig/leak"
@@ -40,14 +41,25 @@ func Formats() []Format {
 }
 
 // draw completes a format. Every byte of every format passes through leak.Printable, so that no format can
-// forget that function names, log lines and YAML may hold terminal escapes or broken UTF-8.
+// forget that function names, log lines and YAML may hold terminal escapes or broken UTF-8. A page that would be larger than
+// leak.MaxOutput shows less of the stacks.
 func draw(f func(b *bytes.Buffer, v view) error) func(io.Writer, Input) error {
 	return func(w io.Writer, in Input) error {
-		var b bytes.Buffer
-		if err := f(&b, newView(in)); err != nil {
-			return err
+		err := leak.ErrOutput
+		for i := -1; i < len(rooms) && errors.Is(err, leak.ErrOutput); i++ {
+			fitting := in
+			if i >= 0 {
+				fitting = fit(in, rooms[i])
+			}
+			if tooLong(fitting) {
+				continue
+			}
+			var b bytes.Buffer
+			if err := f(&b, newView(fitting)); err != nil {
+				return err
+			}
+			err = leak.WriteText(w, b.String())
 		}
-		_, err := io.WriteString(w, leak.Printable(b.String()))
 		return err
 	}
 }

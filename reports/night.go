@@ -95,8 +95,7 @@ func NightText(w io.Writer, n Night) error {
 			p.para("  ", r.Scenario+": "+why)
 		}
 	}
-	_, err := io.WriteString(w, leak.Printable(b.String()))
-	return err
+	return leak.WriteText(w, b.String())
 }
 
 // NightMarkdown is the page of a night for a CI job or, its first line the title, an issue: the table, and the
@@ -129,6 +128,5 @@ func NightMarkdown(w io.Writer, n Night) error {
 		}
 		b.WriteString(part)
 	}
-	_, err := io.WriteString(w, leak.Printable(b.String()))
-	return err
+	return leak.WriteText(w, b.String())
 }

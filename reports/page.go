@@ -57,8 +57,7 @@ func writePage(w io.Writer, t *template.Template, data any) error {
 	if err := t.Execute(&b, data); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w, leak.Printable(string(plainPlus(b.Bytes()))))
-	return err
+	return leak.WriteText(w, string(plainPlus(b.Bytes())))
 }
 
 // policy forbids everything but this style sheet and this script, by their hashes: no request, no frame,

@@ -125,6 +125,7 @@ type run struct {
 	left    int           // variants still to come
 	round   time.Duration // what a round of the last variant took
 	hashing sync.Mutex    // guards the record's hashes, to which replicas add at once
+	room    room
 }
 
 // save writes the record, sealed with the hashes of the raw files that it names.

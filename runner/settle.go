@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
@@ -94,6 +95,7 @@ func settle(ctx context.Context, spec leak.SettleSpec, poll func(context.Context
 		}
 		before := s.last
 		s.last = now
+		s.forget(before)
 		s.result.Seconds = time.Since(start).Seconds()
 		if before == nil {
 			continue
@@ -109,6 +111,18 @@ func settle(ctx context.Context, spec leak.SettleSpec, poll func(context.Context
 			return s, nil
 		}
 	}
+}
+
+// forget drops the stacks that neither window has: a subject may tell of others at every look.
+func (s *settled) forget(before *window) {
+	maps.DeleteFunc(s.stacks, func(id string, _ leak.Stack) bool {
+		_, now := s.last.counts[id]
+		if before == nil || now {
+			return !now
+		}
+		_, then := before.counts[id]
+		return !then
+	})
 }
 
 // observe polls over one quiet window.
@@ -127,7 +141,9 @@ func (s *settled) observe(ctx context.Context, quiet time.Duration, deadline tim
 		}
 		w.add(p)
 		for id, stack := range p.Stacks {
-			s.stacks[id] = stack
+			if _, counts := w.counts[id]; counts {
+				s.stacks[id] = stack
+			}
 		}
 		if w.torn {
 			break

@@ -182,7 +182,9 @@ func (m *measurement) once(name string, f leak.File) (kept string, have bool) {
 // its room and no more.
 func (m *measurement) remove(files []string) {
 	for _, name := range files {
-		os.Remove(m.Dir.Path(name))
+		if info, err := os.Stat(m.Dir.Path(name)); err == nil && os.Remove(m.Dir.Path(name)) == nil {
+			_ = m.room.file(-info.Size())
+		}
 		for dir := path.Dir(name); strings.Contains(dir, "/round-"); dir = path.Dir(dir) {
 			if os.Remove(m.Dir.Path(dir)) != nil {
 				break

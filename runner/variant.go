@@ -241,6 +241,9 @@ func (m *measurement) keep(ctx context.Context, round int, load []leak.Tally) er
 		return err
 	}
 	gone := m.checkpoint(ctx, round)
+	if m.Scenario.Spec.Soak != nil {
+		m.room.recount(m.run.record)
+	}
 	if err := m.save(); err != nil {
 		return &leak.DiskError{Err: err}
 	}
@@ -369,13 +372,19 @@ func (m *measurement) snapshot(ctx context.Context, round int, dir string) (leak
 			name := path.Join(dir, probe.Component, f.Name)
 			name, have := m.once(name, f)
 			if !have {
+				if err := m.room.file(int64(len(f.Data))); err != nil {
+					return leak.Snapshot{}, fmt.Errorf("capture %s: %w", probe.Name, err)
+				}
 				if err := m.keepFile(name, f.Data); err != nil {
 					return leak.Snapshot{}, &leak.DiskError{Err: err}
 				}
 			}
 			reading.Sample.Files = append(reading.Sample.Files, name)
 		}
-		m.intern(reading.Sample, reading.Stacks, s.stacks)
+		added := m.intern(reading.Sample, reading.Stacks, s.stacks) + sampleSize(&reading.Sample)
+		if err := m.room.record(added); err != nil {
+			return leak.Snapshot{}, fmt.Errorf("capture %s: %w", probe.Name, err)
+		}
 		snapshot.Samples = append(snapshot.Samples, reading.Sample)
 	}
 	return snapshot, nil
@@ -469,18 +478,22 @@ func (m *measurement) useMinima(sample *leak.Sample, s settled) {
 	sample.Groups[s.last.source] = minima
 }
 
-// intern keeps the stacks that the sample's groups refer to, once for the variant.
-func (m *measurement) intern(sample leak.Sample, known ...map[string]leak.Stack) {
+// intern keeps the stacks that the sample's groups refer to, once for the variant, and tells how large the new ones are.
+func (m *measurement) intern(sample leak.Sample, known ...map[string]leak.Stack) (added int64) {
 	for _, groups := range sample.Groups {
 		for _, g := range groups {
 			for _, stacks := range known {
 				if stack, ok := stacks[g.Stack]; ok {
+					if _, ok := m.record.Stacks[g.Stack]; !ok {
+						added += stackSize(stack)
+					}
 					m.record.Stacks[g.Stack] = stack
 					break
 				}
 			}
 		}
 	}
+	return added
 }
 
 // line tells a snapshot in one line: the default metric of every probe, and what it grew.

@@ -195,7 +195,7 @@ func TestLauncherBuilds(t *testing.T) {
 	for name, want := range map[string]string{"leaky": "one", "fixed": "two"} {
 		// It prints and ends, where a subject would serve: its last words tell which one it was.
 		_, err := l.Start(t.Context(), leak.Variant{Name: name}, nil, filepath.Join(scratch, name+".log"))
-		if err == nil || !strings.HasSuffix(err.Error(), "last words:\n"+want) {
+		if err == nil || !strings.HasSuffix(err.Error(), "last words:\n| "+want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}

@@ -40,6 +40,18 @@ func playSubject(mode string) {
 	case "exits":
 		fmt.Println("starting\nreading the configuration\nmore\nand more\nfatal: no such flag")
 		os.Exit(3)
+	case "commands":
+		fmt.Print("::stop-commands::x\n  ::set-output name=a::b\n\x1b[2J##[error]gone\n##vso[task.complete]")
+		os.Exit(3)
+	case "talks":
+		fmt.Println("the first line")
+		line := []byte(strings.Repeat("x", 1023) + "\n")
+		for range 200 << 10 {
+			_, _ = os.Stdout.Write(line)
+		}
+		fmt.Println("the last line")
+	case "redirects":
+		mux.Handle("/ready", http.RedirectHandler("http://127.0.0.1:1/secret?token=x", http.StatusFound))
 	case "deaf": // listens nowhere, and does not mind SIGTERM
 		signal.Ignore(syscall.SIGTERM)
 		time.Sleep(time.Hour) // select {} would be a deadlock to Go

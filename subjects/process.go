@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +29,9 @@ import (
 // stopGrace is how long a subject may take to end on SIGTERM.
 const stopGrace = 5 * time.Second
 
+// readyTimeout bounds one question whether the subject is ready.
+const readyTimeout = 5 * time.Second
+
 // maxIdle lets an action keep a connection for each of its concurrent operations.
 const maxIdle = 10_000
 
@@ -43,16 +48,16 @@ func (p Process) Start(ctx context.Context) (leak.Subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.OpenFile(p.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	output, logged, err := logTo(p.Log)
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()
+	defer output.Close()
 	cmd := exec.Command(p.Program, p.Args...)
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Stdout, cmd.Stderr = output, output
 	cmd.Env = p.environ(port)
 	cmd.SysProcAttr = group.Own()
-	r := &running{process: p, cmd: cmd, address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), done: make(chan struct{})}
+	r := &running{process: p, cmd: cmd, address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), done: make(chan struct{}), logged: logged}
 	if err := r.start(); err != nil {
 		return nil, leak.WithHint(fmt.Errorf("start %s: %w", filepath.Base(p.Program), err), "is the program there, and may it be run?")
 	}
@@ -60,6 +65,32 @@ func (p Process) Start(ctx context.Context) (leak.Subject, error) {
 		return nil, errors.Join(err, r.Stop(context.WithoutCancel(ctx)))
 	}
 	return r, nil
+}
+
+// logGrace is how long the last output of a subject that has ended is waited for.
+const logGrace = time.Second
+
+// logTo returns where a subject's output is written to, which the caller closes once the subject has it, and a channel
+// that is closed when all has reached the log. It is a pipe: what writes to the file itself could not be bounded.
+func logTo(path string) (output *os.File, logged <-chan struct{}, err error) {
+	log, err := leak.OpenLog(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	from, to, err := os.Pipe()
+	if err != nil {
+		return nil, nil, errors.Join(err, log.Close())
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer log.Close()
+		defer from.Close()
+		if _, err := io.Copy(log, from); err != nil { // the disk is full: the subject must not wait for it
+			_, _ = io.Copy(io.Discard, from)
+		}
+	}()
+	return to, done, nil
 }
 
 // Ports of subjects are below those that systems give to connections: between the moment that one is found free and
@@ -124,6 +155,8 @@ type running struct {
 	address string
 	stopped atomic.Bool
 	done    chan struct{}
+	// logged is closed once all of its output is in the log.
+	logged <-chan struct{}
 }
 
 // start starts the command on a thread that lives as long as it does: the kernel kills the child when
@@ -141,6 +174,10 @@ func (r *running) start() error {
 		_ = r.cmd.Wait() // Err tells from ProcessState how it ended
 		// Whatever the program started goes with it, however it ended.
 		group.Kill(r.cmd.Process.Pid)
+		select {
+		case <-r.logged:
+		case <-time.After(logGrace): // something that it started has left the group, and holds the pipe
+		}
 		close(r.done)
 	}()
 	return <-started
@@ -190,19 +227,24 @@ func (r *running) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.process.ReadyTimeout)
 	defer cancel()
 	target := r.Target()
-	client := &http.Client{Transport: target.Transport(), Timeout: 5 * time.Second}
+	client := leak.NewClient(target.Transport())
+	client.Timeout = readyTimeout
 	defer client.CloseIdleConnections()
 	last := "no answer"
+	if _, err := url.Parse(target.URL + r.process.Ready); err != nil {
+		return err
+	}
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.URL+r.process.Ready, nil)
-		if err != nil {
-			return err
-		}
-		if resp, err := client.Do(req); err == nil {
+		resp, err := leak.Get(ctx, client, target.URL+r.process.Ready, nil)
+		var redirect *leak.RedirectError
+		switch {
+		case errors.As(err, &redirect):
+			last = redirect.Error()
+		case err != nil: // it does not listen yet
+		case resp.StatusCode == http.StatusOK:
+			return resp.Body.Close()
+		default:
 			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
-			}
 			last = "status " + resp.Status
 		}
 		select {

@@ -152,7 +152,7 @@ func TestStartFails(t *testing.T) {
 	}{
 		{"answers that it is not ready", "unready", short, []string{"leaky did not become ready in 300ms", "status 503"}},
 		{"answers nothing at all", "deaf", short, []string{"leaky did not become ready in 300ms", "no answer"}},
-		{"exits", "exits", asIs, []string{"leaky died: exit status 3", "last words:\nreading the configuration\nmore\nand more\nfatal: no such flag"}},
+		{"exits", "exits", asIs, []string{"leaky died: exit status 3", "last words:\n| reading the configuration\n| more\n| and more\n| fatal: no such flag"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // "deaf" has to be killed after its grace

@@ -99,9 +99,9 @@ func transportTo(u *url.URL, a leak.Access, dir string) (func() http.RoundTrippe
 		}
 		token = strings.TrimSpace(string(data))
 	}
-	host, user := u.Hostname(), u.User
+	origin, user := leak.OriginOf(u), u.User
 	if u.Scheme == "unix" {
-		host = "localhost"
+		origin = leak.OriginOf(&url.URL{Scheme: "http", Host: "localhost"})
 	}
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	return func() http.RoundTripper {
@@ -111,20 +111,21 @@ func transportTo(u *url.URL, a leak.Access, dir string) (func() http.RoundTrippe
 				return dialer.DialContext(ctx, "unix", u.Path)
 			}
 		}
-		return &bearer{t, host, user, token}
+		return &bearer{t, origin, user, token}
 	}, nil
 }
 
-// bearer adds a token, or else a name and its password, to every request to a host, and to none that it redirects to.
+// bearer adds a token, or else a name and its password, to every request to one origin, and to none that goes elsewhere:
+// another port of the same host may be another program, another scheme is read by everybody on the way.
 type bearer struct {
 	*http.Transport
-	host  string
-	user  *url.Userinfo
-	token string
+	origin leak.Origin
+	user   *url.Userinfo
+	token  string
 }
 
 func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	if (b.token != "" || b.user != nil) && r.URL.Hostname() == b.host {
+	if (b.token != "" || b.user != nil) && leak.OriginOf(r.URL) == b.origin {
 		r = r.Clone(r.Context())
 		if b.token != "" {
 			r.Header.Set("Authorization", "Bearer "+b.token)

@@ -74,17 +74,19 @@ func (f *diffFlags) diff(out io.Writer, base, now string) (int, error) {
 			d.Stacks[i].PerOperation = float64(d.Stacks[i].To-d.Stacks[i].From) / float64(f.operations)
 		}
 	}
+	over := len(d.Stacks) > 0 && bound >= 0 && float64(d.Stacks[0].To-d.Stacks[0].From) > float64(bound)
 	if f.format == "json" {
+		fitted := *d
+		fitted.Fit()
 		enc := json.NewEncoder(out)
 		enc.SetIndent("", " ")
-		err = enc.Encode(d)
+		err = enc.Encode(fitted)
 	} else {
 		printDiff(out, d, f)
 	}
 	if f.html != "" && err == nil {
 		err = writeDiff(f.html, reports.DiffInput{Diff: d, Base: base, Now: now, Max: float64(bound)})
 	}
-	over := len(d.Stacks) > 0 && bound >= 0 && float64(d.Stacks[0].To-d.Stacks[0].From) > float64(bound)
 	if over {
 		return leak.ExitNotMet, err
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -242,11 +241,10 @@ func concludeFleet(w io.Writer, dir leak.RunDir, r *fleet.Record, format string,
 		v.Sentence = "Undecided, since the record carries no seal. " + v.Sentence
 	}
 	v.RunDir = string(dir)
-	data, err := json.MarshalIndent(v, "", " ")
+	data, err := fleet.JSON(v)
 	if err != nil {
 		return 0, err
 	}
-	data = append(data, '\n')
 	var page bytes.Buffer
 	if err := fleet.HTML(&page, v); err != nil {
 		return 0, err

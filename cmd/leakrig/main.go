@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ import (
 
 func main() {
 	cluster.Child() // does not return in a child
+	leak.LimitMemory()
 	os.Exit(run(os.Args[1:]))
 }
 
@@ -40,7 +42,13 @@ func run(args []string) int {
 	a := &app{args: args}
 	root := a.command()
 	root.SetArgs(args)
-	if err := root.ExecuteContext(ctx); err != nil {
+	out := leak.NewOutput(os.Stdout)
+	root.SetOut(out)
+	err := root.ExecuteContext(ctx)
+	if unwritten := out.Flush(); err == nil && errors.Is(unwritten, leak.ErrOutput) {
+		err = unwritten
+	}
+	if err != nil {
 		return forGitBisect(args, complain(err, a.hidden))
 	}
 	return a.code
@@ -93,10 +101,15 @@ func refuse(c *cobra.Command) {
 // complain prints an error with its hint, without the secrets, and decides the exit code.
 func complain(err error, secrets leak.Secrets) int {
 	err = cleaned(err, secrets)
-	fmt.Fprintf(os.Stderr, "leakrig: error: %s\n", leak.Printable(err.Error()))
+	var bad *leak.UsageError
+	usage := errors.As(err, &bad)
+	text := leak.Printable(err.Error())
+	if !usage { // what follows the first line is from a server, a log or a compiler
+		text = strings.ReplaceAll(text, "\n", "\n  ")
+	}
+	fmt.Fprintf(os.Stderr, "leakrig: error: %s\n", text)
 	if hint := leak.Hint(err); hint != "" {
 		fmt.Fprintf(os.Stderr, "leakrig: hint: %s\n", asCalled(leak.Printable(hint)))
 	}
-	var bad *leak.UsageError
-	return leak.ExitCode(errors.Is(err, context.Canceled), errors.As(err, &bad), true)
+	return leak.ExitCode(errors.Is(err, context.Canceled), usage, true)
 }

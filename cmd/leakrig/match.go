@@ -98,6 +98,7 @@ func (f *matchFlags) match(out io.Writer, dir leak.RunDir, path string) (int, er
 	}
 	m.Variant = v.Name
 	if f.format == "json" {
+		m.Fit()
 		enc := json.NewEncoder(out)
 		enc.SetIndent("", " ")
 		err = enc.Encode(m)

@@ -61,7 +61,7 @@ func (p *progress) Log(format string, args ...any) {
 	defer p.mu.Unlock()
 	p.clear()
 	p.last = time.Now()
-	fmt.Fprintln(p.w, p.text(format, args...))
+	fmt.Fprintln(p.w, strings.ReplaceAll(p.text(format, args...), "\n", "\n  "))
 	p.draw()
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // Whatever looks secret by its name is, and what only describes a secret is not taken from an environment.
-func TestAttackNames(t *testing.T) {
+func TestAttackSecretNames(t *testing.T) {
 	for name, want := range map[string]bool{
 		"DB_PASS": true, "PASSPHRASE": true, "DATABASE_URL": true, "JWT": true, "X-Auth": true, "dbpass": true, "REDIS_URI": true,
 		"SSH_KEY": true, "connectionString": true, "SENTRY_DSN": true, "GITHUB_PAT": true, "DB_PWD": true, "privateKey": true,
