@@ -173,6 +173,9 @@ type Target struct {
 	Namespace, Selector string
 	// Proc is the subject's folder below /proc, nil where it cannot be read.
 	Proc fs.FS
+	// Process names the process that is measured as the place where it runs knows it, and by another name once it is
+	// another one; "" once nobody is there. nil where the place does not tell.
+	Process func(ctx context.Context) (string, error)
 	// Resident is resident memory in bytes as something else reports it, with the time at which that
 	// read it; nil where nothing does. It is used where Proc is nil.
 	Resident func(ctx context.Context) (bytes float64, read time.Time, err error)

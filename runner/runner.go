@@ -57,6 +57,9 @@ type Config struct {
 	Enough func(v leak.Variant, record leak.VariantRecord) string
 	// Resume is the record of a soak that was cut short, to go on with; nil starts from the beginning.
 	Resume *leak.Record
+	// Vitals reads the counters of a process: whether it is still the same one, and whether the load reached it; nil
+	// reads none.
+	Vitals func(ctx context.Context, t leak.Target) (leak.Vitals, error)
 	// Identity tells the program's processes from others, so that a soak can be resumed; nil where the program is
 	// the rig's own and ends with it.
 	Identity Identity

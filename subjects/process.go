@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +22,7 @@ import (
 
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/leak/group"
+	"github.com/leakrig/leakrig/leak/procs"
 )
 
 // stopGrace is how long a subject may take to end on SIGTERM.
@@ -50,13 +51,21 @@ func (p Process) Start(ctx context.Context) (leak.Subject, error) {
 	defer log.Close()
 	cmd := exec.Command(p.Program, p.Args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = p.environ(port)
+	mark := newMark()
+	cmd.Env = append(p.environ(port), mark)
 	cmd.SysProcAttr = group.Own()
-	r := &running{process: p, cmd: cmd, address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), done: make(chan struct{})}
+	r := &running{
+		process: p, cmd: cmd, mark: mark, done: make(chan struct{}),
+		address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port)),
+	}
 	if err := r.start(); err != nil {
 		return nil, leak.WithHint(fmt.Errorf("start %s: %w", filepath.Base(p.Program), err), "is the program there, and may it be run?")
 	}
-	if err := r.waitReady(ctx); err != nil {
+	err = r.waitReady(ctx)
+	if err == nil {
+		err = r.findListener()
+	}
+	if err != nil {
 		return nil, errors.Join(err, r.Stop(context.WithoutCancel(ctx)))
 	}
 	return r, nil
@@ -121,9 +130,15 @@ func (p Process) environ(port int) []string {
 type running struct {
 	process Process
 	cmd     *exec.Cmd
-	address string
-	stopped atomic.Bool
-	done    chan struct{}
+	address netip.AddrPort
+	// root is the process that was started, mark the variable that all below it inherit, and listener the one of them
+	// that serves: root itself, or a child of a script. The zero Process is not known.
+	root     procs.Process
+	mark     string
+	listener procs.Process
+	stopped  atomic.Bool
+	done     chan struct{}
+	left     error // set before done is closed: what could not be ended
 }
 
 // start starts the command on a thread that lives as long as it does: the kernel kills the child when
@@ -134,6 +149,9 @@ func (r *running) start() error {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := r.cmd.Start()
+		if err == nil {
+			r.root, _ = procs.Find(r.cmd.Process.Pid)
+		}
 		started <- err
 		if err != nil {
 			return
@@ -141,28 +159,22 @@ func (r *running) start() error {
 		_ = r.cmd.Wait() // Err tells from ProcessState how it ended
 		// Whatever the program started goes with it, however it ended.
 		group.Kill(r.cmd.Process.Pid)
+		r.left = procs.KillTree(r.root, r.mark)
 		close(r.done)
 	}()
 	return <-started
 }
 
 func (r *running) Target() leak.Target {
-	base := "http://" + r.address
+	base := "http://" + r.address.String()
 	return leak.Target{
 		URL:        base,
 		Pprof:      base + strings.TrimSuffix(r.process.Pprof, "/"),
 		Kubeconfig: r.process.Kubeconfig,
 		Transport:  func() http.RoundTripper { return &http.Transport{MaxIdleConnsPerHost: maxIdle} },
-		Proc:       r.proc(),
+		Proc:       procOf(r.listener),
+		Process:    r.serving(),
 	}
-}
-
-func (r *running) proc() fs.FS {
-	dir := filepath.Join("/proc", strconv.Itoa(r.cmd.Process.Pid))
-	if _, err := os.Stat(dir); err != nil {
-		return nil
-	}
-	return os.DirFS(dir)
 }
 
 func (r *running) Info() leak.SubjectInfo { return r.process.Info }
@@ -233,10 +245,10 @@ func (r *running) Stop(ctx context.Context) error {
 	defer cancel()
 	select {
 	case <-r.done:
-		return nil
+		return r.left
 	case <-ctx.Done():
 	}
 	group.Kill(r.cmd.Process.Pid)
 	<-r.done
-	return nil
+	return r.left
 }

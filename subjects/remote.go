@@ -103,7 +103,7 @@ func transportTo(u *url.URL, a leak.Access, dir string) (func() http.RoundTrippe
 	if u.Scheme == "unix" {
 		host = "localhost"
 	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	dialer := &net.Dialer{Timeout: dialTimeout}
 	return func() http.RoundTripper {
 		t := &http.Transport{TLSClientConfig: config, DialContext: dialer.DialContext}
 		if u.Scheme == "unix" {
@@ -114,6 +114,9 @@ func transportTo(u *url.URL, a leak.Access, dir string) (func() http.RoundTrippe
 		return &bearer{t, host, user, token}
 	}, nil
 }
+
+// dialTimeout bounds how long a program that runs already may take to answer at all.
+const dialTimeout = 10 * time.Second
 
 // bearer adds a token, or else a name and its password, to every request to a host, and to none that it redirects to.
 type bearer struct {

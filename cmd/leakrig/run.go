@@ -485,6 +485,7 @@ func (f *runFlags) config(s *leak.Scenario, variants []leak.Variant, dir leak.Ru
 	return runner.Config{
 		Scenario: s, Variants: variants, Dir: dir, Metrics: metrics(s), Progress: progress,
 		Version: version(), Args: f.args, CheckEvery: checkEvery, OwnClusters: s.Spec.OwnClusters(), LookAgain: checks.JudgesHung(s),
+		Vitals: profiles.Vitals,
 		Enough: func(v leak.Variant, record leak.VariantRecord) string {
 			return checks.Enough(s, v, record, leak.MetricsByName(metrics(s)))
 		},
