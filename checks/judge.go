@@ -98,9 +98,9 @@ func (j judge) one(vv leak.VariantVerdict, variant leak.Variant, measured *leak.
 	}
 	switch variant.Expect {
 	case leak.ExpectClean:
-		return expectClean(vv)
+		return arrived(expectClean(vv), measured, wholeRounds(measured, e.Rounds))
 	case leak.ExpectLeaking:
-		return expectLeaking(vv, variant.Fingerprint)
+		return arrived(expectLeaking(vv, variant.Fingerprint), measured, wholeRounds(measured, e.Rounds))
 	}
 	return conclude(vv, leak.Inconclusive, leak.Undecided, fmt.Sprintf("%q is not an expectation", variant.Expect))
 }

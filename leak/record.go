@@ -111,10 +111,12 @@ type VariantRecord struct {
 	Stopped string `json:"stopped,omitempty"`
 	// Soak is how a soak went, nil for any other run. Of replicas it stands with the first.
 	Soak *SoakRecord `json:"soak,omitempty"`
-	// Quiet is what the processes did in stretches without load, while idling; Traced is set where their counters were
-	// read at all.
-	Quiet  [][]Activity `json:"quiet,omitempty"`
-	Traced bool         `json:"traced,omitempty"`
+	// Quiet is what the processes did in stretches without load, while idling, Reading what they did while their
+	// counters were read and nothing else. Both are absent where the counters were not read.
+	Quiet   [][]Activity `json:"quiet,omitempty"`
+	Reading [][]Activity `json:"reading,omitempty"`
+	// Traced is set where a run tries to read the counters, so that it knows whether its load arrives.
+	Traced bool `json:"traced,omitempty"`
 	// Idle is taken after the last round and a long idle wait, to tell a leak from a slow drain.
 	Idle *Snapshot `json:"idle,omitempty"`
 	// Stacks are the stacks that the groups refer to, by Stack.ID.
@@ -177,8 +179,10 @@ type Snapshot struct {
 	// Operations counts those attempted since the baseline, this round included.
 	Operations int     `json:"operations"`
 	Load       []Tally `json:"load,omitempty"`
-	// Activity is what the processes under observation did from right before the load until right after it.
+	// Activity is what the processes under observation did from right before the load until right after it, Reading
+	// what they did, right before that, while their counters were read and nothing else.
 	Activity []Activity   `json:"activity,omitempty"`
+	Reading  []Activity   `json:"reading,omitempty"`
 	Settle   SettleResult `json:"settle"`
 	Samples  []Sample     `json:"samples"`
 }

@@ -64,9 +64,6 @@ type Activity struct {
 	// Component is the scenario's name of the component, "" for the program.
 	Component string  `json:"component,omitempty"`
 	Seconds   float64 `json:"seconds"`
-	// Readings is how many times in a row the counters were read and the load was put on: 1 but where rounds of a
-	// soak were thinned out.
-	Readings int `json:"readings"`
 	// Mallocs is how many objects it allocated, CPUSeconds the processor time it used; absent where that is unknown.
 	Mallocs    *float64 `json:"mallocs,omitempty"`
 	CPUSeconds *float64 `json:"cpuSeconds,omitempty"`
@@ -74,7 +71,7 @@ type Activity struct {
 
 // Since is the activity between an earlier reading and this one.
 func (v Vitals) Since(before Vitals) Activity {
-	a := Activity{Seconds: v.Read.Sub(before.Read).Seconds(), Readings: 1}
+	a := Activity{Seconds: v.Read.Sub(before.Read).Seconds()}
 	if v.Known && before.Known {
 		n := float64(v.Mallocs - before.Mallocs)
 		a.Mallocs = &n
@@ -96,7 +93,6 @@ func (a Activity) Add(b Activity) Activity {
 		return &n
 	}
 	a.Seconds += b.Seconds
-	a.Readings += b.Readings
 	a.Mallocs, a.CPUSeconds = sum(a.Mallocs, b.Mallocs), sum(a.CPUSeconds, b.CPUSeconds)
 	return a
 }

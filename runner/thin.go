@@ -99,7 +99,7 @@ func merged(gone []leak.Snapshot, s leak.Snapshot) leak.Snapshot {
 	for _, g := range gone {
 		s.Merged += 1 + g.Merged
 		if g.Activity != nil { // the baseline has none
-			s.Activity = leak.Activities(s.Activity, g.Activity)
+			s.Activity, s.Reading = leak.Activities(s.Activity, g.Activity), leak.Activities(s.Reading, g.Reading)
 		}
 		load = append(load, g.Load...)
 	}

@@ -34,9 +34,9 @@ type measurement struct {
 	clock *clock
 	files map[string]string
 	// vitals are those of each process when they were last read, by component; activity is what they did during the
-	// load of the round that is under way.
-	vitals   map[string]leak.Vitals
-	activity []leak.Activity
+	// load of the round that is under way, reading while their counters were read before it.
+	vitals            map[string]leak.Vitals
+	activity, reading []leak.Activity
 }
 
 // variant measures one variant on a fresh subject.
@@ -311,7 +311,8 @@ func (m *measurement) keepOne(ctx context.Context, round int, load []leak.Tally)
 	if err != nil {
 		return err
 	}
-	snapshot.Load, snapshot.Activity, m.activity = load, m.activity, nil
+	snapshot.Load, snapshot.Activity, snapshot.Reading = load, m.activity, m.reading
+	m.activity, m.reading = nil, nil
 	if m.LookAgain && timedOut(load) {
 		if err := m.lookAgain(ctx, &snapshot); err != nil {
 			if ctx.Err() != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// stretches is in how many the idling is divided, and how often the counters are then read with nothing between:
-// what their reading itself costs the process, and how much that varies, is not the load's.
+// stretches is in how many the idling is divided, and how often the counters are then read with nothing in between:
+// what reading them costs the process, and by how much that varies, is not the load's.
 const stretches = 5
 
 // warnUnknown is what a record says where nothing tells one process from another.
@@ -28,7 +28,7 @@ func (m *measurement) begin(ctx context.Context) error {
 		return nil
 	}
 	return m.together(func(_ int, one *measurement) error {
-		one.record.Quiet, one.record.Traced = nil, true
+		one.record.Quiet, one.record.Reading, one.record.Traced = nil, nil, true
 		if _, err := one.look(ctx); err != nil {
 			return fmt.Errorf("read its counters: %w", err)
 		}
@@ -107,11 +107,14 @@ func (m *measurement) loadWatched(ctx context.Context, round int) ([]leak.Tally,
 	if m.Vitals == nil {
 		return m.loadSized(ctx, round)
 	}
-	look := func(_ int, one *measurement) (err error) {
-		one.activity, err = one.look(ctx)
+	err := m.together(func(_ int, one *measurement) error {
+		_, err := one.look(ctx)
+		if err == nil {
+			one.reading, err = one.look(ctx)
+		}
 		return err
-	}
-	if err := m.together(look); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
 	tallies, err := m.loadSized(ctx, round)
@@ -121,7 +124,10 @@ func (m *measurement) loadWatched(ctx context.Context, round int) ([]leak.Tally,
 	if err := sleep(ctx, m.Scenario.Spec.Settle.Quiet.D()/pollsPerWindow); err != nil {
 		return tallies, err
 	}
-	return tallies, m.together(look)
+	return tallies, m.together(func(_ int, one *measurement) (err error) {
+		one.activity, err = one.look(ctx)
+		return err
+	})
 }
 
 // rest waits without load, and notes what the processes do by themselves.
@@ -130,21 +136,26 @@ func (m *measurement) rest(ctx context.Context, wait time.Duration) error {
 		return sleep(ctx, wait)
 	}
 	return m.together(func(_ int, one *measurement) error {
-		one.record.Quiet = nil // of a soak that idled before
+		one.record.Quiet, one.record.Reading = nil, nil // of a soak that idled before
 		if _, err := one.look(ctx); err != nil {
 			return err
 		}
-		for i := range 2 * stretches {
-			if i < stretches {
-				if err := sleep(ctx, wait/stretches); err != nil {
-					return err
-				}
+		for range stretches {
+			if err := sleep(ctx, wait/stretches); err != nil {
+				return err
 			}
 			did, err := one.look(ctx)
 			if err != nil {
 				return err
 			}
 			one.record.Quiet = append(one.record.Quiet, did)
+		}
+		for range stretches {
+			did, err := one.look(ctx)
+			if err != nil {
+				return err
+			}
+			one.record.Reading = append(one.record.Reading, did)
 		}
 		return nil
 	})
