@@ -165,6 +165,8 @@ type Target struct {
 	// are for the subject gives each of them one in turn, the first of the list first, and tallies their shares
 	// in the list's order.
 	Replicas []Target
+	// Env are variables that programs which are load are started with, beside those of the rig.
+	Env []string
 	// InCluster returns URL as pods of the cluster reach it; nil where they cannot.
 	InCluster func(ctx context.Context) (string, error)
 	// Kubeconfig leads to the cluster, "" where there is none.

@@ -51,6 +51,8 @@ type Config struct {
 	Args    []string
 	// CheckEvery is how often the cluster is asked whether it still answers.
 	CheckEvery time.Duration
+	// LoadEnv are variables for programs that are load.
+	LoadEnv []string
 	// LookAgain has goroutines read a second time where operations did not return.
 	LookAgain bool
 	// Enough is asked after every round whether more are needed, and says why they are not; nil asks nobody.

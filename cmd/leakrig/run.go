@@ -456,6 +456,9 @@ func (f *runFlags) measure(ctx context.Context, s *leak.Scenario, variants []lea
 	defer remove()
 	launcher.Scratch = filepath.Join(scratch, "subjects")
 	config := f.config(s, variants, dir, progress)
+	if config.LoadEnv, err = loadEnv(filepath.Join(scratch, "load")); err != nil {
+		return nil, err
+	}
 	config.Launcher, config.Secrets, config.Resume = launcher, secrets, f.earlier
 	if s.Spec.Soak != nil && len(s.Spec.Subject.Addresses()) > 0 {
 		config.Identity = profiles.Identity{}
@@ -478,6 +481,21 @@ func (f *runFlags) measure(ctx context.Context, s *leak.Scenario, variants []lea
 		err = errors.Join(err, redactLogs(dir, secrets))
 	}
 	return record, err
+}
+
+// loadEnv has curl fail where the answer is an error, wherever in a load it is called: a load of 404s shows nothing. The
+// user's own settings stay.
+func loadEnv(dir string) ([]string, error) {
+	var own []byte
+	for _, variable := range []string{"CURL_HOME", "XDG_CONFIG_HOME", "HOME"} {
+		home := os.Getenv(variable)
+		if home == "" || own != nil {
+			continue
+		}
+		own, _ = os.ReadFile(filepath.Join(home, ".curlrc"))
+	}
+	err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, ".curlrc"), append(own, "\nfail\n"...), 0o600))
+	return []string{"CURL_HOME=" + dir}, err
 }
 
 // config is what a run is told, apart from its launcher and its cluster.
