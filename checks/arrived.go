@@ -85,24 +85,41 @@ type surplus struct {
 	reading float64
 }
 
-// beyondQuiet compares rounds with what the process does without load. Of what it did in a round it takes what reading
-// the counters cost right before, twice as much as that cost varies by, and what it does by itself in the same time, as
-// its stretches without load tell by their mean and by how much they differ. It is false where the record does not tell.
+// beyondQuiet compares rounds with what the process does without load. Of what it did in a round it takes
+//   - what reading the counters costs. It is measured right before the load, and grows with what there is to write,
+//     which the load may have made longer: by so much a line, as all readings without load tell;
+//   - twice as much as that is off at most;
+//   - what the process does by itself in the same time, as its stretches without load tell by their mean and by how
+//     much they differ.
+//
+// It is false where the record does not tell.
 func beyondQuiet(v *leak.VariantRecord, shots []leak.Snapshot, name string, of func(leak.Activity) *float64) (surplus, bool) {
 	reading := activities(v.Reading, name, of)
 	quiet := activities(v.Quiet, name, of)
 	if len(reading) == 0 || len(quiet) == 0 {
 		return surplus{}, false
 	}
-	least, most := math.Inf(1), 0.0
+	var lines, cost []float64
 	for _, a := range reading {
-		least, most = min(least, a.did), max(most, a.did)
+		lines, cost = append(lines, a.lines), append(cost, a.did)
 	}
-	s := surplus{reading: most}
+	for i := 1; i < len(shots); i++ {
+		for _, a := range activities([][]leak.Activity{shots[i].Reading}, name, of) {
+			if shots[i].Merged == 0 {
+				lines, cost = append(lines, a.lines), append(cost, a.did)
+			}
+		}
+	}
+	perLine, _ := stats.TheilSen(lines, cost)
+	off := 0.0
+	for i := 1; i < len(reading); i++ {
+		off = max(off, math.Abs(reading[i].did-reading[i].expected(reading[i-1], perLine.Slope)))
+	}
+	s := surplus{reading: slices.Max(cost)}
 	var rates []float64
 	mean, stretch := 0.0, 0.0
 	for _, a := range quiet {
-		rates = append(rates, max(a.did-least, 0)/max(a.seconds, minStretch))
+		rates = append(rates, max(a.did-a.expected(reading[0], perLine.Slope)-off, 0)/max(a.seconds, minStretch))
 		mean += rates[len(rates)-1] / float64(len(quiet))
 		stretch += a.seconds / float64(len(quiet))
 	}
@@ -125,7 +142,7 @@ func beyondQuiet(v *leak.VariantRecord, shots []leak.Snapshot, name string, of f
 		// A shorter time differs more from the mean, as the root of how many of them make one stretch.
 		seconds := load[0].seconds
 		itself := (mean + 2*deviation*math.Sqrt(max(1, stretch/max(seconds, minStretch)))) * seconds
-		beyond := load[0].did - before[0].did - 2*(most-least) - itself
+		beyond := load[0].did - load[0].expected(before[0], perLine.Slope) - 2*off*float64(1+shots[i].Merged) - itself
 		perOp, totals = append(perOp, beyond/operations), append(totals, beyond)
 	}
 	if len(perOp) == 0 {
@@ -143,7 +160,12 @@ const (
 )
 
 // did is one number of what a process did.
-type did struct{ did, seconds float64 }
+type did struct{ did, seconds, lines float64 }
+
+// expected is what it would have been by reading the counters alone, as another time tells, at so much a line.
+func (d did) expected(other did, perLine float64) float64 {
+	return other.did + perLine*(d.lines-other.lines)
+}
 
 // activities are those of a process where they are known; nil where one is not.
 func activities(all [][]leak.Activity, name string, of func(leak.Activity) *float64) []did {
@@ -153,7 +175,7 @@ func activities(all [][]leak.Activity, name string, of func(leak.Activity) *floa
 		if at < 0 || of(stretch[at]) == nil {
 			return nil
 		}
-		list = append(list, did{*of(stretch[at]), stretch[at].Seconds})
+		list = append(list, did{*of(stretch[at]), stretch[at].Seconds, stretch[at].Lines})
 	}
 	return list
 }

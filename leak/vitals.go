@@ -17,6 +17,8 @@ type Vitals struct {
 	Collections int64
 	Mallocs     int64
 	Bytes       int64
+	// Lines is how long what was served was: to write it costs the process objects, which it allocates afterwards.
+	Lines int
 	// Ends are the ends of the last collections, by number modulo their count, in nanoseconds since 1970.
 	Ends []int64
 	// CPU is the processor time it has used, negative where that is not known.
@@ -64,6 +66,8 @@ type Activity struct {
 	// Component is the scenario's name of the component, "" for the program.
 	Component string  `json:"component,omitempty"`
 	Seconds   float64 `json:"seconds"`
+	// Lines is how many lines the process had to write after its counters were read at the beginning.
+	Lines float64 `json:"lines,omitempty"`
 	// Mallocs is how many objects it allocated, CPUSeconds the processor time it used; absent where that is unknown.
 	Mallocs    *float64 `json:"mallocs,omitempty"`
 	CPUSeconds *float64 `json:"cpuSeconds,omitempty"`
@@ -71,7 +75,7 @@ type Activity struct {
 
 // Since is the activity between an earlier reading and this one.
 func (v Vitals) Since(before Vitals) Activity {
-	a := Activity{Seconds: v.Read.Sub(before.Read).Seconds()}
+	a := Activity{Seconds: v.Read.Sub(before.Read).Seconds(), Lines: float64(before.Lines)}
 	if v.Known && before.Known {
 		n := float64(v.Mallocs - before.Mallocs)
 		a.Mallocs = &n
@@ -93,6 +97,7 @@ func (a Activity) Add(b Activity) Activity {
 		return &n
 	}
 	a.Seconds += b.Seconds
+	a.Lines += b.Lines
 	a.Mallocs, a.CPUSeconds = sum(a.Mallocs, b.Mallocs), sum(a.CPUSeconds, b.CPUSeconds)
 	return a
 }

@@ -52,6 +52,7 @@ func parseVitals(text []byte, v *leak.Vitals) error {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
+		v.Lines++
 		name, value, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "# "), " = ")
 		if counter := counters[name]; counter != nil {
 			n, err := strconv.ParseInt(value, 10, 64)
