@@ -24,8 +24,10 @@ func Judge(s *leak.Scenario, r *leak.Record) *leak.Verdict {
 	j := judge{s, r, alpha(s, len(r.Plan.Variants)*max(1, r.Plan.Replicas), len(r.Plan.Looks))}
 	var results []leak.Result
 	for _, name := range r.Plan.Variants {
-		vv := j.variant(name)
-		v.Variants = append(v.Variants, vv)
+		v.Variants = append(v.Variants, j.variant(name))
+	}
+	unmatched(v)
+	for _, vv := range v.Variants {
 		results = append(results, vv.Result)
 	}
 	v.Result = leak.Worst(results...)
@@ -33,7 +35,37 @@ func Judge(s *leak.Scenario, r *leak.Record) *leak.Verdict {
 		v.Result = leak.Unmeasured
 	}
 	v.Sentence = sentence(v, r)
+	if v.Result == leak.Met && oneSided(s, v) {
+		v.Sentence = strings.TrimSuffix(v.Sentence, ".") + "; nothing that is known to leak was run."
+	}
 	return v
+}
+
+// oneSided tells whether no variant ran that is known to leak, so that nobody has seen the checks find anything. A
+// program that runs already has no variants.
+func oneSided(s *leak.Scenario, v *leak.Verdict) bool {
+	return len(s.Spec.Subject.Addresses()) == 0 &&
+		!slices.ContainsFunc(v.Variants, func(vv leak.VariantVerdict) bool { return vv.Expect != leak.ExpectClean })
+}
+
+// unmatched takes back that a variant is clean where all that was judged are stacks of which none ever matched, in this
+// variant or in another one: a pattern that fits nothing finds nothing.
+func unmatched(v *leak.Verdict) {
+	matched := map[string]bool{}
+	for _, vv := range v.Variants {
+		for _, one := range append(slices.Clone(vv.Replicas), vv) {
+			for _, f := range one.Findings {
+				matched[f.Check] = matched[f.Check] || f.Kind != "stack" || len(f.Stacks) > 0
+			}
+		}
+	}
+	for i := range v.Variants {
+		vv := &v.Variants[i]
+		if vv.Outcome != leak.Clean || vv.Expect != leak.ExpectClean || slices.ContainsFunc(vv.Findings, func(f leak.Finding) bool { return matched[f.Check] }) {
+			continue
+		}
+		*vv = conclude(*vv, leak.Inconclusive, leak.Undecided, "no stack ever matched a check, and nothing else was judged; check the patterns against the stacks of a profile")
+	}
 }
 
 type judge struct {
@@ -98,9 +130,9 @@ func (j judge) one(vv leak.VariantVerdict, variant leak.Variant, measured *leak.
 	}
 	switch variant.Expect {
 	case leak.ExpectClean:
-		return expectClean(vv)
+		return arrived(expectClean(vv), measured, wholeRounds(measured, e.Rounds))
 	case leak.ExpectLeaking:
-		return expectLeaking(vv, variant.Fingerprint)
+		return arrived(expectLeaking(vv, variant.Fingerprint), measured, wholeRounds(measured, e.Rounds))
 	}
 	return conclude(vv, leak.Inconclusive, leak.Undecided, fmt.Sprintf("%q is not an expectation", variant.Expect))
 }

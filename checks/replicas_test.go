@@ -46,7 +46,7 @@ func TestReplicas(t *testing.T) {
 	}{
 		{
 			name: "all are clean", expect: leak.ExpectClean, replicas: [][]float64{flatValues, flatValues, flatValues},
-			shown: 1, outcome: leak.Clean, result: leak.Met, reason: "replica 1, as all 3: ", sentence: "v is clean.",
+			shown: 1, outcome: leak.Clean, result: leak.Met, reason: "replica 1, as all 3: ", sentence: "v is clean; nothing that is known to leak was run.",
 		},
 		{
 			name: "one leaks", expect: leak.ExpectClean, replicas: [][]float64{flatValues, leakyValues, flatValues},

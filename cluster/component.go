@@ -79,6 +79,13 @@ func (c *component) follow(ctx context.Context, proc fs.FS) error {
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
 	c.proc, c.began, c.target.Proc = proc, startTime(stat), proc
+	c.target.Process = func(context.Context) (string, error) {
+		stat, err := fs.ReadFile(proc, "stat")
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", c.name, err)
+		}
+		return c.name + ", started at tick " + startTime(stat), nil
+	}
 	if exe, err := openReaderAt(proc, "exe"); err == nil {
 		info := leak.ReadBinary(exe)
 		c.info.GoVersion, c.info.Modules = info.GoVersion, info.Modules

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -124,19 +127,22 @@ func orUnknown(version string) string {
 // plane is a running control plane.
 type plane struct {
 	*connection
-	env   envtest.Environment
-	info  leak.ClusterInfo
-	files []*os.File
+	control *envtest.ControlPlane
+	info    leak.ClusterInfo
+	files   []*os.File
 }
 
+const (
+	planeStart = time.Minute
+	planeStop  = 20 * time.Second
+	// startTries is how often a control plane is started: another process may take a port that was free.
+	startTries = 3
+)
+
+// start starts etcd and the API server. envtest.Environment would do it, and leave the key of a webhook server in the
+// folder for temporary files, where nothing of leakrig's looks for it.
 func (p *plane) start(bin assets, o leak.BootOptions) error {
 	log.SetLogger(logr.Discard()) // the progress is ours to tell
-	existing := false
-	p.env = envtest.Environment{
-		UseExistingCluster:       &existing, // else an environment variable could redirect the run
-		ControlPlaneStartTimeout: time.Minute,
-		ControlPlaneStopTimeout:  20 * time.Second,
-	}
 	apiLog, err := p.logFile(o.Logs, "kube-apiserver.log")
 	if err != nil {
 		return err
@@ -145,26 +151,61 @@ func (p *plane) start(bin assets, o leak.BootOptions) error {
 	if err != nil {
 		return err
 	}
-	etcdDir, apiDir := filepath.Join(o.Scratch, "etcd-data"), filepath.Join(o.Scratch, "kube-apiserver-data")
-	if err := errors.Join(os.MkdirAll(etcdDir, 0o700), os.MkdirAll(apiDir, 0o700)); err != nil {
-		return err
-	}
 	if bin.apiserver, err = guarded(o.Scratch, bin.apiserver); err != nil {
 		return err
 	}
 	if bin.etcd, err = guarded(o.Scratch, bin.etcd); err != nil {
 		return err
 	}
-	api := p.env.ControlPlane.GetAPIServer()
-	api.Path, api.CertDir, api.Out, api.Err = bin.apiserver, apiDir, apiLog, apiLog
+	for try := range startTries {
+		if err = p.configure(bin, o, filepath.Join(o.Scratch, fmt.Sprintf("plane-%d", try)), apiLog, etcdLog); err != nil {
+			return err
+		}
+		if err = p.control.Start(); err == nil {
+			return nil
+		}
+	}
+	p.control = nil // it has stopped what it started
+	return leak.WithHint(fmt.Errorf("start the control plane: %w", err), "see the logs in %s", o.Logs)
+}
+
+// configure says what etcd and the API server are started with, and makes their files below dir.
+func (p *plane) configure(bin assets, o leak.BootOptions, dir string, apiLog, etcdLog *os.File) error {
+	apiDir, etcdDir := filepath.Join(dir, "kube-apiserver"), filepath.Join(dir, "etcd")
+	if err := errors.Join(os.MkdirAll(apiDir, 0o700), os.MkdirAll(etcdDir, 0o700)); err != nil {
+		return err
+	}
+	files, err := newEtcdFiles(filepath.Join(dir, "etcd-tls"))
+	if err != nil {
+		return fmt.Errorf("certificates of etcd: %w", err)
+	}
+	clients, err1 := loopback()
+	peers, err2 := loopback()
+	health, err3 := loopback()
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
+	}
+	// The one address without certificates tells of etcd's health and its metrics, and takes nothing.
+	etcd := &envtest.Etcd{
+		URL: &url.URL{Scheme: "http", Host: health}, Path: bin.etcd, DataDir: etcdDir, Out: etcdLog, Err: etcdLog,
+		StartTimeout: planeStart, StopTimeout: planeStop,
+	}
+	etcd.Configure().
+		Set("listen-metrics-urls", "http://"+health).
+		Set("listen-client-urls", "https://"+clients).Set("advertise-client-urls", "https://"+clients).
+		Set("cert-file", files.cert).Set("key-file", files.key).Set("trusted-ca-file", files.ca).Set("client-cert-auth", "true").
+		Set("listen-peer-urls", "https://"+peers).Set("initial-advertise-peer-urls", "https://"+peers).Set("initial-cluster", "default=https://"+peers).
+		Set("peer-cert-file", files.cert).Set("peer-key-file", files.key).Set("peer-trusted-ca-file", files.ca).Set("peer-client-cert-auth", "true")
+	api := &envtest.APIServer{
+		Path: bin.apiserver, CertDir: apiDir, Out: apiLog, Err: apiLog, StartTimeout: planeStart, StopTimeout: planeStop,
+	}
+	api.Configure().
+		Set("etcd-servers", "https://"+clients).Set("etcd-cafile", files.ca).Set("etcd-certfile", files.cert).Set("etcd-keyfile", files.key)
 	if o.Fixtures.Nodes > 0 {
 		// It taints every new node until a controller, which is not there, has seen it ready.
 		api.Configure().Append("disable-admission-plugins", "TaintNodesByCondition")
 	}
-	p.env.ControlPlane.Etcd = &envtest.Etcd{Path: bin.etcd, DataDir: etcdDir, Out: etcdLog, Err: etcdLog}
-	if _, err := p.env.Start(); err != nil {
-		return leak.WithHint(fmt.Errorf("start the control plane: %w", err), "see the logs in %s", o.Logs)
-	}
+	p.control = &envtest.ControlPlane{Etcd: etcd, APIServer: api}
 	return nil
 }
 
@@ -177,11 +218,22 @@ func (p *plane) logFile(dir, name string) (*os.File, error) {
 }
 
 func (p *plane) prepare(ctx context.Context, o leak.BootOptions) error {
-	config, err := clientcmd.Load(p.env.KubeConfig)
+	admin, err := p.control.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, &rest.Config{})
+	if err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	written, err := admin.KubeConfig()
+	if err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	config, err := clientcmd.Load(written)
 	if err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
 	if p.connection, err = connect(ctx, config, o); err != nil {
+		return err
+	}
+	if err := p.defaultNamespace(ctx); err != nil {
 		return err
 	}
 	version, err := p.version()
@@ -189,11 +241,31 @@ func (p *plane) prepare(ctx context.Context, o leak.BootOptions) error {
 	return err
 }
 
+// defaultNamespace waits for what the API server makes by itself a moment after it is up, and subjects rely on.
+func (p *plane) defaultNamespace(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		_, err := p.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("namespace default: %w", err)
+		case <-time.After(readyPoll):
+		}
+	}
+}
+
 func (p *plane) Info() leak.ClusterInfo { return p.info }
 
 // Close stops the API server, then etcd. It is bounded by envtest's own timeouts.
 func (p *plane) Close(context.Context) error {
-	err := p.env.Stop()
+	var err error
+	if p.control != nil {
+		err = p.control.Stop()
+	}
 	for _, f := range p.files {
 		err = errors.Join(err, f.Close())
 	}

@@ -260,6 +260,7 @@ func (p *pod) reach(ctx context.Context) error {
 	p.target = leak.Target{
 		URL: base, Pprof: base + strings.TrimSuffix(p.launch.Pprof, "/"),
 		InCluster:  p.address,
+		Process:    p.containerID,
 		Kubeconfig: p.kubeconfig, Namespace: p.namespace, Selector: "app.kubernetes.io/name=" + p.objects,
 		// A connection that this side closes stands in the pod for another second, as containerd's
 		// port-forward is; so every request asks the subject to close it. Load that keeps some sees to it itself.
@@ -347,6 +348,20 @@ func ending(pod *corev1.Pod) string {
 		return gone
 	}
 	return ""
+}
+
+// containerID names the container that runs as the subject now, "" where none does or the kubelet has not told yet.
+func (p *pod) containerID(ctx context.Context) (string, error) {
+	found, err := p.current(ctx)
+	if err != nil {
+		return "", fmt.Errorf("the subject's container: %w", err)
+	}
+	for _, s := range found.Status.ContainerStatuses {
+		if s.State.Running != nil {
+			return "container " + s.ContainerID + " of pod " + found.Name, nil
+		}
+	}
+	return "", nil
 }
 
 func podState(pod *corev1.Pod) string {

@@ -117,6 +117,9 @@ func (p *procFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
+// Distant says that each file costs a command (procs.Distant).
+func (p *procFS) Distant() {}
+
 // Open reads a file whole.
 func (p *procFS) Open(name string) (fs.File, error) {
 	data, err := p.ReadFile(name)

@@ -22,7 +22,7 @@ var rows = [][]string{
 	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports", "bisect"},
 	{"cluster/nodeimage"},
 	{"cluster/upstream", "cluster/journal"},
-	{"leak", "stats", "leak/group"},
+	{"leak", "stats", "leak/group", "leak/procs"},
 }
 
 // guests are heavy dependencies and the folders that each lives in: one, but for Kubernetes' own

@@ -165,6 +165,8 @@ type Target struct {
 	// are for the subject gives each of them one in turn, the first of the list first, and tallies their shares
 	// in the list's order.
 	Replicas []Target
+	// Env are variables that programs which are load are started with, beside those of the rig.
+	Env []string
 	// InCluster returns URL as pods of the cluster reach it; nil where they cannot.
 	InCluster func(ctx context.Context) (string, error)
 	// Kubeconfig leads to the cluster, "" where there is none.
@@ -173,6 +175,9 @@ type Target struct {
 	Namespace, Selector string
 	// Proc is the subject's folder below /proc, nil where it cannot be read.
 	Proc fs.FS
+	// Process names the process that is measured as the place where it runs knows it, and by another name once it is
+	// another one; "" once nobody is there. nil where the place does not tell.
+	Process func(ctx context.Context) (string, error)
 	// Resident is resident memory in bytes as something else reports it, with the time at which that
 	// read it; nil where nothing does. It is used where Proc is nil.
 	Resident func(ctx context.Context) (bytes float64, read time.Time, err error)

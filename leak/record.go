@@ -113,6 +113,12 @@ type VariantRecord struct {
 	Stopped string `json:"stopped,omitempty"`
 	// Soak is how a soak went, nil for any other run. Of replicas it stands with the first.
 	Soak *SoakRecord `json:"soak,omitempty"`
+	// Quiet is what the processes did in stretches without load, while idling, Reading what they did while their
+	// counters were read and nothing else. Both are absent where the counters were not read.
+	Quiet   [][]Activity `json:"quiet,omitempty"`
+	Reading [][]Activity `json:"reading,omitempty"`
+	// Traced is set where a run tries to read the counters, so that it knows whether its load arrives.
+	Traced bool `json:"traced,omitempty"`
 	// Idle is taken after the last round and a long idle wait, to tell a leak from a slow drain.
 	Idle *Snapshot `json:"idle,omitempty"`
 	// Stacks are the stacks that the groups refer to, by Stack.ID.
@@ -173,10 +179,14 @@ type Snapshot struct {
 	// each action then has one tally, whose latencies are those of the slowest round.
 	Merged int `json:"merged,omitempty"`
 	// Operations counts those attempted since the baseline, this round included.
-	Operations int          `json:"operations"`
-	Load       []Tally      `json:"load,omitempty"`
-	Settle     SettleResult `json:"settle"`
-	Samples    []Sample     `json:"samples"`
+	Operations int     `json:"operations"`
+	Load       []Tally `json:"load,omitempty"`
+	// Activity is what the processes under observation did from right before the load until right after it, Reading
+	// what they did, right before that, while their counters were read and nothing else.
+	Activity []Activity   `json:"activity,omitempty"`
+	Reading  []Activity   `json:"reading,omitempty"`
+	Settle   SettleResult `json:"settle"`
+	Samples  []Sample     `json:"samples"`
 }
 
 // SettleResult tells how the wait after a round ended.

@@ -22,7 +22,8 @@ var commandKind = leak.Kind[leak.Action]{
 	Doc: "Any program as the load: kubectl, k6, a script; it has succeeded when it ends with the expected exit code. " +
 		"times, concurrency, rate and timeout are those of its invocations, each of which counts for as many operations as you say. " +
 		"In its environment: KUBECONFIG of the cluster, NAMESPACE, POD (the first pod that the selector matches), URL of the subject (of several replicas each in turn), and OP, the number of its first operation; {{.Op}} in argv is the same. " +
-		"It runs in a process group of its own: at the deadline all of that group is killed, and what it leaves running in it is killed a second after it ended. What a program starts in a session of its own (setsid) is its own to end.",
+		"It runs in a process group of its own: at the deadline all of that group is killed, and what it leaves running in it is killed a second after it ended. What a program starts in a session of its own (setsid) is its own to end. " +
+		"curl has failed where the answer is 400 or more, as with --fail, unless it is told --no-fail; other programs have to end with an error themselves.",
 	New: func() leak.Action {
 		p := defaultPace()
 		p.Timeout = leak.Duration(5 * time.Minute)
@@ -152,6 +153,11 @@ func multiply(t *leak.Tally, operations int) {
 	}
 }
 
+// failsWithBody tells whether curl is told --fail-with-body, beside which it takes no --fail.
+func (c *Command) failsWithBody() bool {
+	return strings.Contains(strings.Join(c.Argv, " ")+c.Shell, "fail-with-body")
+}
+
 // environ is the rig's own environment without what leads to a cluster, as subjects get it, and what
 // leads to this one.
 func (c *Command) environ(ctx context.Context, t leak.Target) ([]string, error) {
@@ -159,6 +165,9 @@ func (c *Command) environ(ctx context.Context, t leak.Target) ([]string, error) 
 		return strings.HasPrefix(kv, "KUBERNETES_SERVICE_") || strings.HasPrefix(kv, "URL=")
 	})
 	env = append(env, "KUBECONFIG="+cmp.Or(t.Kubeconfig, os.DevNull))
+	if !c.failsWithBody() {
+		env = append(env, t.Env...)
+	}
 	if t.URL != "" {
 		env = append(env, "URL="+t.URL)
 	}

@@ -168,7 +168,7 @@ type fakeSubject struct {
 	operations int64
 }
 
-func (s *fakeSubject) Target() leak.Target    { return leak.Target{URL: s.name} }
+func (s *fakeSubject) Target() leak.Target    { return leak.Target{URL: s.name, Pprof: s.name} }
 func (s *fakeSubject) Info() leak.SubjectInfo { return leak.SubjectInfo{Command: []string{s.name}} }
 func (s *fakeSubject) Done() <-chan struct{}  { return s.done }
 func (s *fakeSubject) Err() error {

@@ -70,6 +70,7 @@ func (m *measurement) together(do func(i int, one *measurement) error) error {
 // perform runs one action. Replicas take their turns over all rounds: first comes who has had least of it.
 func (m *measurement) perform(ctx context.Context, block leak.Block[leak.Action]) (leak.Tally, error) {
 	target := m.subject.Target()
+	target.Env = m.LoadEnv
 	n := len(m.replicas)
 	if n == 0 {
 		return m.act(ctx, block, target)
@@ -81,7 +82,9 @@ func (m *measurement) perform(ctx context.Context, block leak.Block[leak.Action]
 	}
 	first := slices.Index(got, slices.Min(got))
 	for i := range n {
-		target.Replicas = append(target.Replicas, m.replicas[(first+i)%n].subject.Target())
+		replica := m.replicas[(first+i)%n].subject.Target()
+		replica.Env = m.LoadEnv
+		target.Replicas = append(target.Replicas, replica)
 	}
 	tally, err := m.act(ctx, block, target)
 	if len(tally.Shares) != n {

@@ -56,12 +56,17 @@ type Config struct {
 	Args    []string
 	// CheckEvery is how often the cluster is asked whether it still answers.
 	CheckEvery time.Duration
+	// LoadEnv are variables for programs that are load.
+	LoadEnv []string
 	// LookAgain has goroutines read a second time where operations did not return.
 	LookAgain bool
 	// Enough is asked after every round whether more are needed, and says why they are not; nil asks nobody.
 	Enough func(v leak.Variant, record leak.VariantRecord) string
 	// Resume is the record of a soak that was cut short, to go on with; nil starts from the beginning.
 	Resume *leak.Record
+	// Vitals reads the counters of a process: whether it is still the same one, and whether the load reached it; nil
+	// reads none.
+	Vitals func(ctx context.Context, t leak.Target) (leak.Vitals, error)
 	// Identity tells the program's processes from others, so that a soak can be resumed; nil where the program is
 	// the rig's own and ends with it.
 	Identity Identity

@@ -98,6 +98,9 @@ func merged(gone []leak.Snapshot, s leak.Snapshot) leak.Snapshot {
 	s.Samples = slices.Clone(s.Samples)
 	for _, g := range gone {
 		s.Merged += 1 + g.Merged
+		if g.Activity != nil { // the baseline has none
+			s.Activity, s.Reading = leak.Activities(s.Activity, g.Activity), leak.Activities(s.Reading, g.Reading)
+		}
 		load = append(load, g.Load...)
 	}
 	s.Load = sumTallies(append(load, s.Load...))

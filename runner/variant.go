@@ -33,6 +33,10 @@ type measurement struct {
 	// clock is that of a soak, nil for any other run; files are the raw files that are kept, by what they tell.
 	clock *clock
 	files map[string]string
+	// vitals are those of each process when they were last read, by component; activity is what they did during the
+	// load of the round that is under way, reading while their counters were read before it.
+	vitals            map[string]leak.Vitals
+	activity, reading []leak.Activity
 }
 
 // variant measures one variant on a fresh subject.
@@ -137,6 +141,9 @@ func (m *measurement) stage() string {
 }
 
 func (m *measurement) rounds(ctx context.Context) error {
+	if err := m.begin(ctx); err != nil {
+		return err
+	}
 	if m.record.Soak == nil {
 		if err := m.baseline(ctx); err != nil {
 			return err
@@ -199,7 +206,7 @@ func (m *measurement) one(ctx context.Context, i int) error {
 	most := m.Scenario.Spec.MostRounds()
 	m.pace.begin()
 	m.watch("round %d/%d", i, most)
-	tallies, err := m.loadSized(ctx, i)
+	tallies, err := m.loadWatched(ctx, i)
 	m.pace.loaded(tallies)
 	if err == nil {
 		m.watch("round %d/%d, settling", i, most)
@@ -307,7 +314,8 @@ func (m *measurement) keepOne(ctx context.Context, round int, load []leak.Tally)
 	if err != nil {
 		return err
 	}
-	snapshot.Load = load
+	snapshot.Load, snapshot.Activity, snapshot.Reading = load, m.activity, m.reading
+	m.activity, m.reading = nil, nil
 	if m.LookAgain && timedOut(load) {
 		if err := m.lookAgain(ctx, &snapshot); err != nil {
 			if ctx.Err() != nil {
@@ -329,7 +337,7 @@ func (m *measurement) idle(ctx context.Context) error {
 	m.Progress.Log("%s: idling %s, then measuring once more", m.variant.Name, wait)
 	m.pace.idles()
 	m.watch("idling")
-	if err := sleep(ctx, wait); err != nil {
+	if err := m.rest(ctx, wait); err != nil {
 		return fmt.Errorf("idle: %w", err)
 	}
 	all := m.each()
@@ -350,8 +358,25 @@ func (m *measurement) idle(ctx context.Context) error {
 	return nil
 }
 
-// snapshot settles and takes all samples.
+// snapshot settles and takes all samples, of a process that is the same one before and after.
 func (m *measurement) snapshot(ctx context.Context, round int, dir string) (leak.Snapshot, error) {
+	shot, err := m.take(ctx, round, dir)
+	if err == nil {
+		_, err = m.look(ctx)
+		return shot, err
+	}
+	soon, cancel := context.WithTimeout(ctx, whyTimeout)
+	defer cancel()
+	if _, restarted := m.look(soon); isRestart(restarted) {
+		err = restarted // which is why the reading failed
+	}
+	return shot, err
+}
+
+// whyTimeout bounds the question why a process could not be read.
+const whyTimeout = 2 * time.Second
+
+func (m *measurement) take(ctx context.Context, round int, dir string) (leak.Snapshot, error) {
 	s, err := m.settle(ctx)
 	if err != nil {
 		return leak.Snapshot{}, fmt.Errorf("settle: %w", err)

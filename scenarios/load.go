@@ -26,7 +26,7 @@ func Load(src Source, kinds leak.Kinds) (*leak.Scenario, error) {
 		}
 	}
 	if ok && r.bounded(root) {
-		r.places[""] = place{at(root), at(root)}
+		r.places[""] = place{key: at(root), value: at(root)}
 		d := &decoder{r, kinds}
 		d.value("", root, reflect.ValueOf(s).Elem())
 		if !r.has("spec.cluster") {

@@ -58,14 +58,17 @@ type report struct {
 }
 
 // place is where a path stands: what is wrong with a value is told at the value, what is missing
-// inside it at its key.
-type place struct{ key, value mark }
+// inside it at its key. text is that of a plain value, as it is written.
+type place struct {
+	key, value mark
+	text       string
+}
 
 type mark struct{ line, column int }
 
 func newReport(file string) *report {
 	start := mark{1, 1}
-	return &report{file: file, places: map[string]place{"": {start, start}}}
+	return &report{file: file, places: map[string]place{"": {key: start, value: start}}}
 }
 
 func at(n *yaml.Node) mark { return mark{n.Line, n.Column} }
@@ -73,7 +76,7 @@ func at(n *yaml.Node) mark { return mark{n.Line, n.Column} }
 // locate remembers where path stands. The first occurrence counts.
 func (r *report) locate(path string, key, value *yaml.Node) {
 	if !r.has(path) {
-		r.places[path] = place{at(key), at(value)}
+		r.places[path] = place{at(key), at(value), resolve(value).Value}
 	}
 }
 

@@ -273,9 +273,9 @@ func keySet(words string) map[string]bool {
 	return set
 }
 
-var quantity = regexp.MustCompile(`^[+-]?[0-9][0-9._]*[A-Za-z%]{0,4}([0-9.]+[a-z]+)*$`)
+var numberText = regexp.MustCompile(`^[+-]?[0-9][0-9._]*[A-Za-z%]{0,4}([0-9.]+[a-z]+)*$`)
 
-func isNumber(text string) bool { return quantity.MatchString(text) }
+func isNumber(text string) bool { return numberText.MatchString(text) }
 
 // redactNode takes secrets out of the values and the comments below n, which stands under a key, and tells whether there
 // were any.

@@ -611,6 +611,7 @@ func (v *validator) checks() {
 		if r, ok := c.Value.(leak.Reader); ok {
 			v.reads(blockPath(list, checks, i), r)
 		}
+		v.bounds(blockPath(list, checks, i), c.Value)
 	}
 	uniqueNames(v.report, list, "check", checks)
 }

@@ -132,7 +132,12 @@ func (l *Launcher) Start(ctx context.Context, v leak.Variant, c leak.Cluster, lo
 	case len(l.Spec.Addresses()) > 0:
 		addresses := l.Spec.Addresses()
 		program, err = together(ctx, len(addresses), func(replica int) (leak.Subject, error) {
-			return reach(l.Spec, addresses[replica-1], l.Builder.ScenarioDir)
+			one, err := reach(l.Spec, addresses[replica-1], l.Builder.ScenarioDir)
+			if err != nil {
+				return nil, err
+			}
+			one.locate(ctx, addresses[replica-1])
+			return one, nil
 		})
 	}
 	if err != nil {

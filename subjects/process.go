@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"os/exec"
@@ -24,6 +24,7 @@ import (
 
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/leak/group"
+	"github.com/leakrig/leakrig/leak/procs"
 )
 
 // stopGrace is how long a subject may take to end on SIGTERM.
@@ -55,13 +56,21 @@ func (p Process) Start(ctx context.Context) (leak.Subject, error) {
 	defer output.Close()
 	cmd := exec.Command(p.Program, p.Args...)
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.Env = p.environ(port)
+	mark := newMark()
+	cmd.Env = append(p.environ(port), mark)
 	cmd.SysProcAttr = group.Own()
-	r := &running{process: p, cmd: cmd, address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), done: make(chan struct{}), logged: logged}
+	r := &running{
+		process: p, cmd: cmd, mark: mark, done: make(chan struct{}), logged: logged,
+		address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port)),
+	}
 	if err := r.start(); err != nil {
 		return nil, leak.WithHint(fmt.Errorf("start %s: %w", filepath.Base(p.Program), err), "is the program there, and may it be run?")
 	}
-	if err := r.waitReady(ctx); err != nil {
+	err = r.waitReady(ctx)
+	if err == nil {
+		err = r.findListener()
+	}
+	if err != nil {
 		return nil, errors.Join(err, r.Stop(context.WithoutCancel(ctx)))
 	}
 	return r, nil
@@ -152,9 +161,15 @@ func (p Process) environ(port int) []string {
 type running struct {
 	process Process
 	cmd     *exec.Cmd
-	address string
-	stopped atomic.Bool
-	done    chan struct{}
+	address netip.AddrPort
+	// root is the process that was started, mark the variable that all below it inherit, and listener the one of them
+	// that serves: root itself, or a child of a script. The zero Process is not known.
+	root     procs.Process
+	mark     string
+	listener procs.Process
+	stopped  atomic.Bool
+	done     chan struct{}
+	left     error // set before done is closed: what could not be ended
 	// logged is closed once all of its output is in the log.
 	logged <-chan struct{}
 }
@@ -167,6 +182,9 @@ func (r *running) start() error {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := r.cmd.Start()
+		if err == nil {
+			r.root, _ = procs.Find(r.cmd.Process.Pid)
+		}
 		started <- err
 		if err != nil {
 			return
@@ -174,9 +192,10 @@ func (r *running) start() error {
 		_ = r.cmd.Wait() // Err tells from ProcessState how it ended
 		// Whatever the program started goes with it, however it ended.
 		group.Kill(r.cmd.Process.Pid)
+		r.left = procs.KillTree(r.root, r.mark)
 		select {
 		case <-r.logged:
-		case <-time.After(logGrace): // something that it started has left the group, and holds the pipe
+		case <-time.After(logGrace): // something that it started holds the pipe still
 		}
 		close(r.done)
 	}()
@@ -184,22 +203,15 @@ func (r *running) start() error {
 }
 
 func (r *running) Target() leak.Target {
-	base := "http://" + r.address
+	base := "http://" + r.address.String()
 	return leak.Target{
 		URL:        base,
 		Pprof:      base + strings.TrimSuffix(r.process.Pprof, "/"),
 		Kubeconfig: r.process.Kubeconfig,
 		Transport:  func() http.RoundTripper { return &http.Transport{MaxIdleConnsPerHost: maxIdle} },
-		Proc:       r.proc(),
+		Proc:       procOf(r.listener),
+		Process:    r.serving(),
 	}
-}
-
-func (r *running) proc() fs.FS {
-	dir := filepath.Join("/proc", strconv.Itoa(r.cmd.Process.Pid))
-	if _, err := os.Stat(dir); err != nil {
-		return nil
-	}
-	return os.DirFS(dir)
 }
 
 func (r *running) Info() leak.SubjectInfo { return r.process.Info }
@@ -275,10 +287,10 @@ func (r *running) Stop(ctx context.Context) error {
 	defer cancel()
 	select {
 	case <-r.done:
-		return nil
+		return r.left
 	case <-ctx.Done():
 	}
 	group.Kill(r.cmd.Process.Pid)
 	<-r.done
-	return nil
+	return r.left
 }

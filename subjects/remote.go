@@ -103,7 +103,7 @@ func transportTo(u *url.URL, a leak.Access, dir string) (func() http.RoundTrippe
 	if u.Scheme == "unix" {
 		origin = leak.OriginOf(&url.URL{Scheme: "http", Host: "localhost"})
 	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	dialer := &net.Dialer{Timeout: dialTimeout}
 	return func() http.RoundTripper {
 		t := &http.Transport{TLSClientConfig: config, DialContext: dialer.DialContext}
 		if u.Scheme == "unix" {
@@ -114,6 +114,9 @@ func transportTo(u *url.URL, a leak.Access, dir string) (func() http.RoundTrippe
 		return &bearer{t, origin, user, token}
 	}, nil
 }
+
+// dialTimeout bounds how long a program that runs already may take to answer at all.
+const dialTimeout = 10 * time.Second
 
 // bearer adds a token, or else a name and its password, to every request to one origin, and to none that goes elsewhere:
 // another port of the same host may be another program, another scheme is read by everybody on the way.

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/leakrig/leakrig/cluster/upstream"
 	"github.com/leakrig/leakrig/leak"
 )
 
@@ -293,6 +294,11 @@ func listModules(ctx context.Context, args ...string) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(dir)
+	unlock, err := upstream.Share(filepath.Join(dir, ".in-use")) // so that a killed rig's is known to be nobody's
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
 	// With a go.mod of its own, so that one in a folder above says nothing.
 	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module leakrig.dev/list\n\ngo 1.26.0\n"), 0o600); err != nil {
 		return "", err

@@ -75,7 +75,7 @@ func cleanCommand() *cobra.Command {
 				return err
 			}
 			removed, err := cluster.Clean(c.Context(), cache)
-			removed = append(removed, sweepScratch()...)
+			removed = append(removed, sweepKilled()...)
 			for _, what := range removed {
 				fmt.Fprintf(c.OutOrStdout(), "removed %s\n", what)
 			}

@@ -458,6 +458,9 @@ func (f *runFlags) measure(ctx context.Context, s *leak.Scenario, variants []lea
 	defer remove()
 	launcher.Scratch = filepath.Join(scratch, "subjects")
 	config := f.config(s, variants, dir, progress)
+	if config.LoadEnv, err = loadEnv(filepath.Join(scratch, "load")); err != nil {
+		return nil, err
+	}
 	config.Launcher, config.Resume = launcher, f.earlier
 	private.clean(&config)
 	if s.Spec.Soak != nil && len(s.Spec.Subject.Addresses()) > 0 {
@@ -483,11 +486,27 @@ func (f *runFlags) measure(ctx context.Context, s *leak.Scenario, variants []lea
 	return record, err
 }
 
+// loadEnv has curl fail where the answer is an error, wherever in a load it is called: a load of 404s shows nothing. The
+// user's own settings stay.
+func loadEnv(dir string) ([]string, error) {
+	var own []byte
+	for _, variable := range []string{"CURL_HOME", "XDG_CONFIG_HOME", "HOME"} {
+		home := os.Getenv(variable)
+		if home == "" || own != nil {
+			continue
+		}
+		own, _ = os.ReadFile(filepath.Join(home, ".curlrc"))
+	}
+	err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, ".curlrc"), append(own, "\nfail\n"...), 0o600))
+	return []string{"CURL_HOME=" + dir}, err
+}
+
 // config is what a run is told, apart from its launcher and its cluster.
 func (f *runFlags) config(s *leak.Scenario, variants []leak.Variant, dir leak.RunDir, progress leak.Progress) runner.Config {
 	return runner.Config{
 		Scenario: s, Variants: variants, Dir: dir, Metrics: metrics(s), Progress: progress,
 		Version: version(), Args: f.args, CheckEvery: checkEvery, OwnClusters: s.Spec.OwnClusters(), LookAgain: checks.JudgesHung(s),
+		Vitals: profiles.Vitals,
 		Enough: func(v leak.Variant, record leak.VariantRecord) string {
 			return checks.Enough(s, v, record, leak.MetricsByName(metrics(s)))
 		},

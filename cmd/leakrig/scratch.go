@@ -8,25 +8,30 @@ import (
 
 	"github.com/leakrig/leakrig/cluster/upstream"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/subjects"
 )
 
-// scratchPattern names the folders for what a run needs while it lasts; each holds a file that is locked
-// while its run lives.
+// scratchPattern names the folders for what a run needs while it lasts, keys of its control plane among it; each
+// holds a file that is locked while its run lives. The file is locked before it has that name, so that a folder whose
+// lock is free is one of a run that was killed, however young.
 const (
 	scratchPattern = "leakrig-*"
 	scratchLock    = ".in-use"
-	// scratchYoung is the age below which a folder may be one that is just being made.
-	scratchYoung = time.Minute
+	scratchMaking  = ".in-the-making"
 )
 
-// newScratch makes such a folder, after those of runs that were killed were removed.
+// newScratch makes such a folder, after what killed runs have left was removed.
 func newScratch() (dir string, remove func(), err error) {
-	sweepScratch()
+	sweepKilled()
 	dir, err = os.MkdirTemp("", scratchPattern)
 	if err != nil {
 		return "", nil, leak.WithHint(err, "TMPDIR names another folder for temporary files")
 	}
-	unlock, err := upstream.Share(filepath.Join(dir, scratchLock))
+	making := filepath.Join(dir, scratchMaking)
+	unlock, err := upstream.Share(making)
+	if err == nil {
+		err = os.Rename(making, filepath.Join(dir, scratchLock)) // the lock is the file's, whatever its name
+	}
 	if err != nil {
 		os.RemoveAll(dir)
 		return "", nil, err
@@ -37,29 +42,32 @@ func newScratch() (dir string, remove func(), err error) {
 	}, nil
 }
 
-// sweepScratch removes the folders of runs that were killed and returns what it removed, in words.
-func sweepScratch() []string {
-	locks, err := filepath.Glob(filepath.Join(os.TempDir(), scratchPattern, scratchLock))
-	if err != nil {
-		return nil
-	}
-	var removed []string
-	for _, lock := range locks {
-		info, err := os.Lstat(lock)
-		if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < scratchYoung {
+// sweepKilled ends the processes and removes the folders that runs which were killed have left, and returns what, in
+// words.
+func sweepKilled() []string {
+	gone := subjects.SweepProcesses()
+	for _, name := range []string{scratchLock, scratchMaking} {
+		locks, err := filepath.Glob(filepath.Join(os.TempDir(), scratchPattern, name))
+		if err != nil {
 			continue
 		}
-		if !mine(filepath.Dir(lock)) {
-			continue
-		}
-		if unlock, free := upstream.TryLock(lock); free {
-			if os.RemoveAll(filepath.Dir(lock)) == nil {
-				removed = append(removed, "folder "+filepath.Dir(lock))
+		for _, lock := range locks {
+			info, err := os.Lstat(lock)
+			if err != nil || !info.Mode().IsRegular() || !mine(filepath.Dir(lock)) {
+				continue
 			}
-			unlock()
+			if name == scratchMaking && time.Since(info.ModTime()) < time.Minute {
+				continue // its lock may come yet; nothing else is in the folder
+			}
+			if unlock, free := upstream.TryLock(lock); free {
+				if os.RemoveAll(filepath.Dir(lock)) == nil {
+					gone = append(gone, "folder "+filepath.Dir(lock))
+				}
+				unlock()
+			}
 		}
 	}
-	return removed
+	return gone
 }
 
 // mine tells whether this user made the folder.

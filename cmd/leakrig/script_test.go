@@ -27,13 +27,16 @@ func TestMain(m *testing.M) {
 
 func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
 
+// Those in testdata/attack try to get a pass for nothing, or to leave something behind.
+func TestAttackScripts(t *testing.T) { runScripts(t, "testdata/attack") }
+
 func runScripts(t *testing.T, dir string) {
 	t.Parallel()
 	goCache := goEnv(t, "GOCACHE")
 	// Programs of their own: this test's binary takes a second to start under the race detector, and they are
 	// started hundreds of times.
 	tools := t.TempDir()
-	build := exec.Command("go", "build", "-o", tools, "./testdata/tools/exits", "./testdata/tools/get", "./testdata/tools/served")
+	build := exec.Command("go", "build", "-o", tools, "./testdata/tools/exits", "./testdata/tools/get", "./testdata/tools/served", "./testdata/tools/phoenix")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -44,6 +47,16 @@ func runScripts(t *testing.T, dir string) {
 			env.Setenv("PATH", tools+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("LEAKRIG_CACHE", filepath.Join(env.WorkDir, "cache"))
 			env.Setenv("TMPDIR", env.WorkDir)
+			for _, name := range []string{"PORT1", "PORT2", "PORT3"} { // nobody listens there yet
+				l, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					return err
+				}
+				env.Setenv(name, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+				if err := l.Close(); err != nil {
+					return err
+				}
+			}
 			return os.CopyFS(filepath.Join(env.WorkDir, "faulty"), os.DirFS("testdata/faulty"))
 		},
 		Condition: func(name string) (bool, error) {

@@ -1,0 +1,187 @@
+package checks
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/stats"
+)
+
+// What an operation leaves in a process that it reaches, at least: a request of net/http costs forty objects with its
+// connection and a dozen without, a system call that wakes a process a microsecond.
+const (
+	mallocsPerOp = 1
+	cpuPerOp     = 1e-6 // seconds
+)
+
+// arrived takes back a verdict that nothing grows where the load is not known to have reached what was measured.
+// Growth that is there is there, whatever the load.
+func arrived(vv leak.VariantVerdict, measured *leak.VariantRecord, shots []leak.Snapshot) leak.VariantVerdict {
+	if vv.Outcome == leak.Leaking || vv.Lead() != nil {
+		return vv
+	}
+	if why := notArrived(measured, shots); why != "" {
+		return conclude(vv, leak.Inconclusive, leak.Undecided, why)
+	}
+	return vv
+}
+
+// notArrived says why the load is not known to have reached what was measured, "" where there is evidence that it did,
+// in any of the processes. A record from before the counters were read says nothing.
+//
+// In more than half of the rounds a process must have allocated an object for each operation beyond what it does
+// without load, or used a microsecond of processor time.
+func notArrived(v *leak.VariantRecord, shots []leak.Snapshot) string {
+	if !v.Traced {
+		return ""
+	}
+	best, known := math.Inf(-1), false
+	for _, name := range processes(shots) {
+		mallocs, ok := beyondQuiet(v, shots, name, func(a leak.Activity) *float64 { return a.Mallocs })
+		if ok && mallocs.perOp >= mallocsPerOp && mallocs.total > 0 {
+			return ""
+		}
+		if ok {
+			best, known = max(best, mallocs.perOp), true
+		}
+		cpu, ok := beyondQuiet(v, shots, name, func(a leak.Activity) *float64 { return a.CPUSeconds })
+		// What the reading itself takes of the processor varies far more than what it allocates.
+		if ok && cpu.perOp >= cpuPerOp && (mallocs.reading == 0 || cpu.total > cpu.reading) {
+			return ""
+		}
+		known = known || ok
+	}
+	switch {
+	case !known:
+		return "nothing tells whether the load reached it: it serves no /debug/pprof/heap, and its processor time cannot be read; serve net/http/pprof whole"
+	case math.IsInf(best, -1):
+		return "the load left no trace in it: it used no more processor time than without load; check that it reaches this very process"
+	case best <= 0:
+		return "the load left no trace in it: it allocated nothing beyond what it does without load; check that it reaches this very process"
+	}
+	return fmt.Sprintf("the load left no trace in it: %.2g objects were allocated per operation beyond what it does without load, and a request takes dozens; check that it reaches this very process, and that its operations are counted right", best)
+}
+
+// processes are those whose activity the rounds have, by component.
+func processes(shots []leak.Snapshot) []string {
+	var names []string
+	for _, shot := range shots {
+		for _, a := range shot.Activity {
+			if !slices.Contains(names, a.Component) {
+				names = append(names, a.Component)
+			}
+		}
+	}
+	return names
+}
+
+// surplus is what a process did in the rounds beyond what it does without load.
+type surplus struct {
+	// perOp is the median over the rounds, total that of whole rounds.
+	perOp, total float64
+	// reading is the most that reading the counters costs.
+	reading float64
+}
+
+// beyondQuiet compares rounds with what the process does without load. Of what it did in a round it takes
+//   - what reading the counters costs. It is measured right before the load, and grows with what there is to write,
+//     which the load may have made longer: by so much a line, as all readings without load tell;
+//   - twice as much as that is off at most;
+//   - what the process does by itself in the same time, as its stretches without load tell by their mean and by how
+//     much they differ.
+//
+// It is false where the record does not tell.
+func beyondQuiet(v *leak.VariantRecord, shots []leak.Snapshot, name string, of func(leak.Activity) *float64) (surplus, bool) {
+	reading := activities(v.Reading, name, of)
+	quiet := activities(v.Quiet, name, of)
+	if len(reading) == 0 || len(quiet) == 0 {
+		return surplus{}, false
+	}
+	var lines, cost []float64
+	for _, a := range reading {
+		lines, cost = append(lines, a.lines), append(cost, a.did)
+	}
+	for i := 1; i < len(shots); i++ {
+		for _, a := range activities([][]leak.Activity{shots[i].Reading}, name, of) {
+			if shots[i].Merged == 0 {
+				lines, cost = append(lines, a.lines), append(cost, a.did)
+			}
+		}
+	}
+	perLine, _ := stats.TheilSen(lines, cost)
+	off := 0.0
+	for i := 1; i < len(reading); i++ {
+		off = max(off, math.Abs(reading[i].did-reading[i].expected(reading[i-1], perLine.Slope)))
+	}
+	s := surplus{reading: slices.Max(cost)}
+	var rates []float64
+	mean, stretch := 0.0, 0.0
+	for _, a := range quiet {
+		rates = append(rates, max(a.did-a.expected(reading[0], perLine.Slope)-off, 0)/max(a.seconds, minStretch))
+		mean += rates[len(rates)-1] / float64(len(quiet))
+		stretch += a.seconds / float64(len(quiet))
+	}
+	var apart []float64
+	for _, r := range rates {
+		apart = append(apart, math.Abs(r-stats.Median(rates)))
+	}
+	deviation := asDeviation * stats.Median(apart)
+	var perOp, totals []float64
+	for i := 1; i < len(shots); i++ {
+		operations := float64(shots[i].Operations - shots[i-1].Operations)
+		if operations <= 0 {
+			continue
+		}
+		load := activities([][]leak.Activity{shots[i].Activity}, name, of)
+		before := activities([][]leak.Activity{shots[i].Reading}, name, of)
+		if len(load) == 0 || len(before) == 0 {
+			return surplus{}, false
+		}
+		// A shorter time differs more from the mean, as the root of how many of them make one stretch.
+		seconds := load[0].seconds
+		itself := (mean + 2*deviation*math.Sqrt(max(1, stretch/max(seconds, minStretch)))) * seconds
+		beyond := load[0].did - load[0].expected(before[0], perLine.Slope) - 2*off*float64(1+shots[i].Merged) - itself
+		perOp, totals = append(perOp, beyond/operations), append(totals, beyond)
+	}
+	if len(perOp) == 0 {
+		return surplus{}, false
+	}
+	s.perOp, s.total = lowerMedian(perOp), lowerMedian(totals)
+	return s, true
+}
+
+const (
+	// asDeviation makes of the median deviation from the median the standard deviation of what is normally distributed.
+	asDeviation = 1.4826
+	// minStretch keeps rates finite, in seconds.
+	minStretch = 1e-3
+)
+
+// did is one number of what a process did.
+type did struct{ did, seconds, lines float64 }
+
+// expected is what it would have been by reading the counters alone, as another time tells, at so much a line.
+func (d did) expected(other did, perLine float64) float64 {
+	return other.did + perLine*(d.lines-other.lines)
+}
+
+// activities are those of a process where they are known; nil where one is not.
+func activities(all [][]leak.Activity, name string, of func(leak.Activity) *float64) []did {
+	var list []did
+	for _, stretch := range all {
+		at := slices.IndexFunc(stretch, func(a leak.Activity) bool { return a.Component == name })
+		if at < 0 || of(stretch[at]) == nil {
+			return nil
+		}
+		list = append(list, did{*of(stretch[at]), stretch[at].Seconds, stretch[at].Lines})
+	}
+	return list
+}
+
+// lowerMedian is the value that more than half of them reach.
+func lowerMedian(values []float64) float64 {
+	values = slices.Sorted(slices.Values(values))
+	return values[(len(values)-1)/2]
+}

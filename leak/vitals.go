@@ -1,0 +1,117 @@
+package leak
+
+import (
+	"fmt"
+	"time"
+)
+
+// Vitals are counters of a process that rise for as long as it lives and begin anew with another one. They tell two
+// things: whether it is still the same process, and whether anything reached it.
+type Vitals struct {
+	Read time.Time
+	// Process names the process in the place where it runs: its number and start, the ID of its container. "" is
+	// unknown.
+	Process string
+	// Known is set where the process tells of its own memory; the next four are its counters since it started.
+	Known       bool
+	Collections int64
+	Mallocs     int64
+	Bytes       int64
+	// Lines is how long what was served was: to write it costs the process objects, which it allocates afterwards.
+	Lines int
+	// Ends are the ends of the last collections, by number modulo their count, in nanoseconds since 1970.
+	Ends []int64
+	// CPU is the processor time it has used, negative where that is not known.
+	CPU time.Duration
+}
+
+// Identified tells whether there is anything by which another process could be told from this one.
+func (v Vitals) Identified() bool { return v.Known || v.Process != "" }
+
+// Restarted says why the process cannot be the one that was read before, "" where nothing speaks against it.
+func (v Vitals) Restarted(before Vitals) string {
+	switch {
+	case before.Process != "" && v.Process == "":
+		return "nobody is left of " + before.Process
+	case before.Process != v.Process && before.Process != "":
+		return fmt.Sprintf("it was %s, and is %s", before.Process, v.Process)
+	case !v.Known || !before.Known:
+		return ""
+	case v.Collections < before.Collections:
+		return fmt.Sprintf("it has had %d garbage collections, after %d", v.Collections, before.Collections)
+	case v.Mallocs < before.Mallocs || v.Bytes < before.Bytes:
+		return fmt.Sprintf("it has allocated %d objects, after %d", v.Mallocs, before.Mallocs)
+	}
+	last := before.Collections
+	if last > 0 && v.Collections-last < int64(len(v.Ends)) && v.end(last) != before.end(last) {
+		return fmt.Sprintf("its garbage collection number %d was at another time", last)
+	}
+	return ""
+}
+
+func (v Vitals) end(n int64) int64 {
+	if len(v.Ends) == 0 {
+		return 0
+	}
+	return v.Ends[(n-1)%int64(len(v.Ends))]
+}
+
+// RestartedError says that what was read is not one process any more.
+type RestartedError struct{ Reason string }
+
+func (e *RestartedError) Error() string { return "the subject restarted: " + e.Reason }
+
+// Activity is what a process did between two readings of its counters, those readings included.
+type Activity struct {
+	// Component is the scenario's name of the component, "" for the program.
+	Component string  `json:"component,omitempty"`
+	Seconds   float64 `json:"seconds"`
+	// Lines is how many lines the process had to write after its counters were read at the beginning.
+	Lines float64 `json:"lines,omitempty"`
+	// Mallocs is how many objects it allocated, CPUSeconds the processor time it used; absent where that is unknown.
+	Mallocs    *float64 `json:"mallocs,omitempty"`
+	CPUSeconds *float64 `json:"cpuSeconds,omitempty"`
+}
+
+// Since is the activity between an earlier reading and this one.
+func (v Vitals) Since(before Vitals) Activity {
+	a := Activity{Seconds: v.Read.Sub(before.Read).Seconds(), Lines: float64(before.Lines)}
+	if v.Known && before.Known {
+		n := float64(v.Mallocs - before.Mallocs)
+		a.Mallocs = &n
+	}
+	if v.CPU >= 0 && before.CPU >= 0 {
+		n := max(v.CPU-before.CPU, 0).Seconds()
+		a.CPUSeconds = &n
+	}
+	return a
+}
+
+// Add adds the activity of another stretch of time.
+func (a Activity) Add(b Activity) Activity {
+	sum := func(x, y *float64) *float64 {
+		if x == nil || y == nil {
+			return nil
+		}
+		n := *x + *y
+		return &n
+	}
+	a.Seconds += b.Seconds
+	a.Lines += b.Lines
+	a.Mallocs, a.CPUSeconds = sum(a.Mallocs, b.Mallocs), sum(a.CPUSeconds, b.CPUSeconds)
+	return a
+}
+
+// Activities are the activities of several processes in the same stretch of time, and those of another one, added.
+func Activities(a, b []Activity) []Activity {
+	var sums []Activity
+	for _, one := range a {
+		for _, other := range b {
+			if one.Component == other.Component {
+				one = one.Add(other)
+			}
+		}
+		sums = append(sums, one)
+	}
+	return sums
+}

@@ -1,0 +1,78 @@
+package profiles
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/procs"
+)
+
+// Vitals reads the counters of a process: those of its memory from the heap profile's text form, its processor time
+// from /proc, and who it is from where it runs. What it does not serve is unknown, and no error.
+func Vitals(ctx context.Context, t leak.Target) (leak.Vitals, error) {
+	v := leak.Vitals{Read: time.Now(), CPU: -1}
+	if t.Process != nil {
+		var err error
+		if v.Process, err = t.Process(ctx); err != nil {
+			return v, err
+		}
+	}
+	if t.Proc != nil {
+		if cpu, err := procs.CPU(t.Proc); err == nil {
+			v.CPU = cpu
+		}
+	}
+	if t.Transport == nil || t.Pprof == "" {
+		return v, nil
+	}
+	text, err := fetch(ctx, t, "/heap?debug=1")
+	if errors.Is(err, errNotServed) {
+		return v, nil
+	}
+	if err != nil {
+		return v, err
+	}
+	if err := parseVitals(text, &v); err != nil {
+		return v, fmt.Errorf("%s/heap?debug=1: %w", t.Pprof, err)
+	}
+	return v, nil
+}
+
+// parseVitals reads the counters among the "# Mallocs = 123" lines. Without all of them nothing is known.
+func parseVitals(text []byte, v *leak.Vitals) error {
+	counters := map[string]*int64{"NumGC": &v.Collections, "Mallocs": &v.Mallocs, "TotalAlloc": &v.Bytes}
+	found := 0
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		v.Lines++
+		name, value, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "# "), " = ")
+		if counter := counters[name]; counter != nil {
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil || n < 0 {
+				return fmt.Errorf("%s is %q", name, value)
+			}
+			*counter = n
+			found++
+		}
+		if name == "PauseEnd" {
+			v.Ends = v.Ends[:0]
+			for _, word := range strings.Fields(strings.Trim(value, "[]")) {
+				end, err := strconv.ParseInt(word, 10, 64)
+				if err != nil || len(v.Ends) == remembered {
+					return fmt.Errorf("PauseEnd: %w", errors.Join(err, errors.New("too many")))
+				}
+				v.Ends = append(v.Ends, end)
+			}
+		}
+	}
+	v.Known = found == len(counters)
+	return lines.Err()
+}

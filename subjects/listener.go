@@ -1,0 +1,208 @@
+package subjects
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/procs"
+)
+
+// markVariable is in the environment of every process of a subject: which rig started it, and something that no
+// other subject has. Children inherit it, also those that leave the group, the session and their parent.
+const markVariable = "LEAKRIG_SUBJECT"
+
+// newMark is the variable with its value, "PID-START-RANDOM" of the rig.
+func newMark() string {
+	rig, _ := procs.Find(os.Getpid())
+	random := make([]byte, 8)
+	_, _ = rand.Read(random) // never fails
+	return fmt.Sprintf("%s=%d-%d-%s", markVariable, os.Getpid(), rig.Start, hex.EncodeToString(random))
+}
+
+// SweepProcesses ends what subjects of rigs that are gone have left running, and returns what it ended, in words.
+func SweepProcesses() []string {
+	var ended []string
+	for _, p := range procs.Marked(markVariable) {
+		fields := strings.Split(p.Env(markVariable), "-")
+		if len(fields) != 3 {
+			continue
+		}
+		pid, err1 := strconv.Atoi(fields[0])
+		start, err2 := strconv.ParseUint(fields[1], 10, 64)
+		if err1 != nil || err2 != nil || (procs.Process{PID: pid, Start: start}).Alive() || !sameMachine(p) {
+			continue
+		}
+		if what := p.String(); p.Kill() == nil {
+			ended = append(ended, what+" of a subject")
+		}
+	}
+	return ended
+}
+
+// sameMachine tells whether the process numbers its rig as this process would: of a container that is seen from
+// outside, the rig has another number here.
+func sameMachine(p procs.Process) bool {
+	theirs, err1 := os.Readlink(filepath.Join(p.Dir(), "ns/pid"))
+	ours, err2 := os.Readlink("/proc/self/ns/pid")
+	return err1 == nil && err2 == nil && theirs == ours
+}
+
+// findListener finds the process of the subject that listens at its address. Where another one does, it is that
+// which would be measured.
+func (r *running) findListener() error {
+	if r.root == (procs.Process{}) {
+		return nil // no /proc here
+	}
+	holders, err := procs.Listeners(r.address)
+	tree := procs.Tree(r.root, r.mark)
+	i := slices.IndexFunc(holders, func(p procs.Process) bool { return slices.Contains(tree, p) })
+	foreign := slices.IndexFunc(holders, func(p procs.Process) bool { return !slices.Contains(tree, p) })
+	const hint = "end what listens there, or leave subject.port out for a free one; a program that something else starts (docker, systemd) is observed by subject.url"
+	switch {
+	case err != nil:
+		return leak.WithHint(fmt.Errorf("subject %s: listener on %s: %w", r.process.Variant, r.address, err),
+			"is it another user's process? run leakrig as a user who may see it, or name the program by subject.url")
+	case i < 0 && len(holders) == 0:
+		return leak.WithHint(fmt.Errorf("subject %s: something answers on %s, and no process here listens there", r.process.Variant, r.address), hint)
+	case i < 0 || foreign >= 0:
+		return leak.WithHint(fmt.Errorf("subject %s: %s listens on %s, which the subject did not start: it would be measured in its place", r.process.Variant, holders[max(foreign, 0)], r.address), hint)
+	}
+	r.listener = holders[i]
+	return nil
+}
+
+// serving names the process of the subject that listens; nil where that is not known.
+func (r *running) serving() func(context.Context) (string, error) {
+	if r.listener == (procs.Process{}) {
+		return nil
+	}
+	return func(context.Context) (string, error) { return nameListener(procs.Listeners(r.address))(r.listener) }
+}
+
+// nameListener names the process that listens: the one before, where it still does.
+func nameListener(holders []procs.Process, err error) func(before procs.Process) (string, error) {
+	return func(before procs.Process) (string, error) {
+		switch {
+		case slices.Contains(holders, before):
+			return nameOf(before), nil
+		case err != nil && before.Alive():
+			return nameOf(before), nil // who may not be seen for a moment is not another one
+		case len(holders) == 0:
+			return "", nil
+		}
+		return nameOf(holders[0]), nil
+	}
+}
+
+func nameOf(p procs.Process) string {
+	return fmt.Sprintf("process %d, started at tick %d", p.PID, p.Start)
+}
+
+// procOf is the folder of a process below /proc, nil where it is not known.
+func procOf(p procs.Process) fs.FS {
+	if p == (procs.Process{}) {
+		return nil
+	}
+	return os.DirFS(p.Dir())
+}
+
+// locate finds the process behind an address of this machine, if it can be seen: who listens there, and is the one
+// that its own profiles name. A forwarder (ssh, kubectl port-forward) listens, too, and is not what is measured.
+func (r *remote) locate(ctx context.Context, address string) {
+	u, err := url.Parse(address)
+	if err != nil || elsewhere(u) {
+		return
+	}
+	listeners := listenersAt(u)
+	holders, err := listeners()
+	if err != nil || len(holders) == 0 {
+		return
+	}
+	profile, err := r.profile(ctx)
+	if err != nil {
+		return // the probes will tell
+	}
+	i := slices.IndexFunc(holders, func(p procs.Process) bool {
+		program, err := p.Executable()
+		return err == nil && bytes.Contains(profile, []byte(program))
+	})
+	if i < 0 {
+		return
+	}
+	r.target.Proc = procOf(holders[i])
+	r.target.Process = func(context.Context) (string, error) { return nameListener(listeners())(holders[i]) }
+}
+
+// listenersAt asks who listens at a URL of this machine.
+func listenersAt(u *url.URL) func() ([]procs.Process, error) {
+	if u.Scheme == "unix" {
+		return func() ([]procs.Process, error) { return procs.UnixListeners(u.Path) }
+	}
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	if u.Port() == "" {
+		port, err = map[string]uint64{"http": 80, "https": 443}[u.Scheme], nil
+	}
+	addr, err2 := netip.ParseAddr(u.Hostname())
+	if err := errors.Join(err, err2); err != nil && u.Hostname() != "localhost" {
+		return func() ([]procs.Process, error) { return nil, err }
+	}
+	if u.Hostname() != "localhost" {
+		return func() ([]procs.Process, error) { return procs.Listeners(netip.AddrPortFrom(addr, uint16(port))) }
+	}
+	return func() ([]procs.Process, error) {
+		for _, loopback := range []netip.Addr{netip.IPv6Loopback(), netip.AddrFrom4([4]byte{127, 0, 0, 1})} {
+			conn, err := net.Dial("tcp", netip.AddrPortFrom(loopback, uint16(port)).String())
+			if err != nil {
+				continue
+			}
+			conn.Close()
+			return procs.Listeners(netip.AddrPortFrom(loopback, uint16(port)))
+		}
+		return nil, nil
+	}
+}
+
+// maxNamed bounds the profile in which a program is looked for.
+const maxNamed = 16 << 20
+
+// profile is a goroutine profile of what answers, unpacked: its mappings have the path of the program.
+func (r *remote) profile(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.target.Pprof+"/goroutine", nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Close = true
+	req.Header.Set("Accept-Encoding", "identity")
+	resp, err := r.target.Transport().RoundTrip(req) // which follows no redirect
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("status %s", resp.Status)
+	}
+	unpacked, err := gzip.NewReader(io.LimitReader(resp.Body, maxNamed))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(unpacked, maxNamed))
+}
