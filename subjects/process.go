@@ -52,13 +52,14 @@ func (p Process) Start(ctx context.Context) (leak.Subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer output.Close()
 	cmd := exec.Command(p.Program, p.Args...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.Env = p.environ(port)
 	cmd.SysProcAttr = group.Own()
 	r := &running{process: p, cmd: cmd, address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), done: make(chan struct{}), logged: logged}
-	if err := r.start(); err != nil {
+	err = r.start()
+	output.Close() // the subject has it: the log ends when the subject does
+	if err != nil {
 		return nil, leak.WithHint(fmt.Errorf("start %s: %w", filepath.Base(p.Program), err), "is the program there, and may it be run?")
 	}
 	if err := r.waitReady(ctx); err != nil {
