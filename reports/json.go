@@ -74,6 +74,9 @@ type RoundSummary struct {
 }
 
 func jsonReport(b *bytes.Buffer, v view) error {
+	if tooLong(v.Input) { // which is known before it is encoded
+		return leak.ErrOutput
+	}
 	r := Report{
 		Schema: ReportSchema, Scenario: v.Name(), RunDir: v.RunDir,
 		Result: v.Result(), ExitCode: v.ExitCode(),

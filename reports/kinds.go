@@ -51,14 +51,10 @@ func draw(f func(b *bytes.Buffer, v view) error) func(io.Writer, Input) error {
 			if i >= 0 {
 				fitting = fit(in, rooms[i])
 			}
-			if tooLong(fitting) {
-				continue
-			}
 			var b bytes.Buffer
-			if err := f(&b, newView(fitting)); err != nil {
-				return err
+			if err = f(&b, newView(fitting)); err == nil {
+				err = leak.WriteText(w, b.String())
 			}
-			err = leak.WriteText(w, b.String())
 		}
 		return err
 	}

@@ -53,7 +53,6 @@ func (p Process) Start(ctx context.Context) (leak.Subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer output.Close()
 	cmd := exec.Command(p.Program, p.Args...)
 	cmd.Stdout, cmd.Stderr = output, output
 	mark := newMark()
@@ -63,7 +62,9 @@ func (p Process) Start(ctx context.Context) (leak.Subject, error) {
 		process: p, cmd: cmd, mark: mark, done: make(chan struct{}), logged: logged,
 		address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port)),
 	}
-	if err := r.start(); err != nil {
+	err = r.start()
+	output.Close() // the subject has it: the log ends when the subject does
+	if err != nil {
 		return nil, leak.WithHint(fmt.Errorf("start %s: %w", filepath.Base(p.Program), err), "is the program there, and may it be run?")
 	}
 	err = r.waitReady(ctx)

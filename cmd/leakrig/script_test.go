@@ -27,9 +27,6 @@ func TestMain(m *testing.M) {
 
 func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
 
-// Those in testdata/attack try to get a pass for nothing, or to leave something behind.
-func TestAttackScripts(t *testing.T) { runScripts(t, "testdata/attack") }
-
 func runScripts(t *testing.T, dir string) {
 	t.Parallel()
 	goCache := goEnv(t, "GOCACHE")
