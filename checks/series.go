@@ -25,6 +25,10 @@ type series struct {
 	name, unit string
 	points     []leak.Point
 	idle       *leak.Point
+	// idled is how many seconds after the last point that was taken.
+	idled float64
+	// objects is how many heap objects came with the growth, where a probe tells.
+	objects float64
 	// seconds are when the points were taken, since the first.
 	seconds []float64
 	// control are the points around the rounds without load.
@@ -70,6 +74,7 @@ func (e evidence) metricSeries(probe, metric string) (series, error) {
 	if err != nil {
 		return s, err
 	}
+	s.objects = e.objects(probe)
 	err = e.read(&s, func(shot *leak.Snapshot) (float64, error) {
 		sample := shot.Sample(probe)
 		if sample == nil {
@@ -82,6 +87,20 @@ func (e evidence) metricSeries(probe, metric string) (series, error) {
 		return max(v-allowed(shot), min(v, 0)), nil // what is sampled may be more than what is
 	})
 	return s, err
+}
+
+// objects is how many objects of the heap a probe saw more of at the end than at the baseline, 0 where it does not
+// count them.
+func (e evidence) objects(probe string) float64 {
+	shots := wholeRounds(&e.Variant, e.Rounds)
+	if len(shots) == 0 {
+		return 0
+	}
+	first, last := shots[0].Sample(probe), shots[len(shots)-1].Sample(probe)
+	if first == nil || last == nil {
+		return 0
+	}
+	return max(0, last.Values["objects"]-first.Values["objects"])
 }
 
 // defaultMetric is the metric that "" stands for, "" where the record has none.
@@ -131,6 +150,7 @@ func (e evidence) read(s *series, value func(*leak.Snapshot) (float64, error)) e
 		}
 		p.Idle = true
 		s.idle = &p
+		s.idled = idle.Time.Sub(shots[len(shots)-1].Time).Seconds()
 	}
 	return nil
 }

@@ -78,6 +78,11 @@ type ClusterUser interface {
 	UsesPods() bool
 }
 
+// Scaler is an optional extra of an action: Scaled is the same action with so many times the operations.
+type Scaler interface {
+	Scaled(factor int) Action
+}
+
 // Probe is a way to read a subject. Sample takes one reading.
 type Probe interface {
 	Sample(ctx context.Context, t Target) (Reading, error)
@@ -134,6 +139,10 @@ type Evidence struct {
 	Rounds int
 	// Alpha is this check's share of the run's false-alarm budget.
 	Alpha float64
+	// For is the time budget of the run, 0 where rounds were fixed; Spent is the share of it that has gone by, 1
+	// where no more operations will come.
+	For   time.Duration
+	Spent float64
 	// Allow are the known leaks that do not count.
 	Allow []Allowance
 }

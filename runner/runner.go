@@ -79,6 +79,7 @@ func Run(ctx context.Context, c Config) (*leak.Record, error) {
 		Parameters: c.Scenario.Spec.Parameters,
 		Plan:       leak.Plan{Warmup: c.Scenario.Spec.Warmup.Rounds, Rounds: c.Scenario.Spec.MostRounds(), Looks: c.Scenario.Spec.Looks()},
 	}}
+	r.record.Plan.For = c.Scenario.Spec.For
 	if n := c.Scenario.Spec.Subject.Copies(); n > 1 {
 		r.record.Plan.Replicas = n
 	}

@@ -28,6 +28,7 @@ type observation struct {
 	Insecure                 bool
 	Times, Concurrency       int
 	Operations, Warmup       int
+	Control                  int
 	Rounds, MaxRounds        int
 	Quiet, Timeout           time.Duration
 	Every, For               time.Duration
@@ -35,6 +36,13 @@ type observation struct {
 	Argv                     []string
 	fleet                    fleetFlags
 }
+
+// What observe does unless flags say otherwise.
+const (
+	defaultBudget = time.Minute
+	scaledQuiet   = 300 * time.Millisecond
+	controlRounds = 2
+)
 
 // reference is what a scenario would take for a parameter; there, two dollars stand for one.
 var reference = regexp.MustCompile(`(\$+)(\([^()\s]*\))`)
@@ -62,6 +70,9 @@ spec:
   warmup: {rounds: {{.Warmup}}}
 {{- if .Every}}
   soak: {every: {{.Every}}, for: {{.For}}}
+{{- else if .For}}
+  for: {{.For}}
+  control: {{.Control}}
 {{- else}}
   rounds: {{.Rounds}}
 {{- end}}
@@ -78,9 +89,9 @@ spec:
   settle: {quiet: {{.Quiet}}}
   probes: [goroutine, heap]
   checks:
-    - growth: {name: goroutines, probe: goroutine, maxPerOp: {{json .MaxGoroutines}}}
-    - stack: {name: any-stack, match: ., each: true, maxPerOp: {{json .MaxGoroutines}}}
-    - growth: {name: heap, probe: heap, maxPerOp: {{json .MaxHeap}}}
+    - growth: {name: goroutines, probe: goroutine{{if .MaxGoroutines}}, maxPerOp: {{json .MaxGoroutines}}{{end}}}
+    - stack: {name: any-stack, match: ., each: true{{if .MaxGoroutines}}, maxPerOp: {{json .MaxGoroutines}}{{end}}}
+    - growth: {name: heap, probe: heap{{if .MaxHeap}}, maxPerOp: {{json .MaxHeap}}{{end}}}
 `))
 
 // Description tells the report where the scenario comes from.
@@ -139,31 +150,41 @@ stacks goroutines grow, in how many of them, and where it is worst. It only read
 			}
 			o.URLs, o.Argv = args[:n:n], args[n:]
 			switch flags := c.Flags(); {
-			case flags.Changed("every") != flags.Changed("for"):
-				return usage(c, errors.New("--every and --for need each other"))
+			case flags.Changed("every") && !flags.Changed("for"):
+				return usage(c, errors.New("--every needs --for, how long to soak"))
+			case flags.Changed("for") && !flags.Changed("every") && (flags.Changed("rounds") || flags.Changed("times") || flags.Changed("max-rounds")):
+				return usage(c, errors.New("--for says how long operations are added, --rounds, --times and --max-rounds fix how many there are"))
 			case flags.Changed("every") && (flags.Changed("rounds") || flags.Changed("max-rounds")):
 				return usage(c, errors.New("rounds come by time (--every, --for) or by number (--rounds, --max-rounds)"))
 			case flags.Changed("every") && (o.Every <= 0 || o.For <= 0):
 				return usage(c, errors.New("--every and --for must be more than 0"))
+			case !flags.Changed("every") && !flags.Changed("rounds") && !flags.Changed("times") && !flags.Changed("max-rounds"):
+				o.Times, o.Control = 1, controlRounds
+				if !flags.Changed("for") {
+					o.For = defaultBudget
+				}
+				if !flags.Changed("quiet") {
+					o.Quiet = scaledQuiet
+				}
 			}
 			a.code, err = o.run(c)
 			return err
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&o.Rounds, "rounds", 7, "measured rounds")
+	f.IntVar(&o.Rounds, "rounds", 7, "measured rounds, all alike, instead of --for")
 	f.IntVar(&o.MaxRounds, "max-rounds", 0, "where some check is undecided, go on, as many rounds at a time, up to so many (default: no more)")
 	f.DurationVar(&o.Every, "every", 0, "soak: a round so often instead of --rounds, with --for; a fleet: sweep so often (default 1m)")
-	f.DurationVar(&o.For, "for", 0, "how long to soak; a fleet: from the first sweep to the last (default 30m)")
+	f.DurationVar(&o.For, "for", 0, "how long to add operations until all is decided (default 1m); with --every how long to soak; a fleet: from the first sweep to the last (default 30m)")
 	f.BoolVar(&o.resume, "resume", false, resumeDoc)
 	f.IntVar(&o.Warmup, "warmup", 1, "rounds to throw away before the baseline")
-	f.IntVar(&o.Times, "times", 10, "invocations of the command in a round")
+	f.IntVar(&o.Times, "times", 10, "invocations of the command in a round, all rounds alike, instead of --for")
 	f.IntVar(&o.Concurrency, "concurrency", 1, "invocations under way at once, at most; of a fleet, targets read at once (default 32)")
 	f.IntVar(&o.Operations, "operations", 1, "operations that one invocation counts for")
 	f.DurationVar(&o.Timeout, "timeout", 5*time.Minute, "an invocation that takes longer has failed; of a fleet, a target that does not answer for so long (default 10s)")
-	f.DurationVar(&o.Quiet, "quiet", time.Second, "settled when no group of goroutines shrank between two such windows")
-	f.StringVar(&o.MaxGoroutines, "max-goroutines", "0.05", "the most that goroutines may grow per operation")
-	f.StringVar(&o.MaxHeap, "max-heap", "4KiB", "the most that the heap may grow per operation")
+	f.DurationVar(&o.Quiet, "quiet", time.Second, "settled when no group of goroutines shrank between two such windows; with --for alone 300ms")
+	f.StringVar(&o.MaxGoroutines, "max-goroutines", "", "budget: how many goroutines an operation may leave behind, as in 0.05 (default: none, any growth that goes on is a leak)")
+	f.StringVar(&o.MaxHeap, "max-heap", "", "budget: how much heap an operation may leave behind, as in 4KiB (default: none)")
 	f.StringVar(&o.Pprof, "pprof", "/debug/pprof", "`path` of net/http/pprof below URL")
 	f.StringVar(&o.CA, "ca", "", "PEM `file` with the authorities that its certificate may come from")
 	f.StringVar(&o.Cert, "cert", "", "PEM `file` with the client's certificate")
