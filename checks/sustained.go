@@ -15,9 +15,12 @@ import (
 // The numbers of the rule without a bound. None of them is a size of growth; docs/decisions/0019 has the reasons.
 const (
 	// Windows, as shares of all operations. With rounds that grow geometrically they have enough points.
-	recentShare = 4  // from a quarter of the operations on: what clean is decided on
-	steadyShare = 8  // from an eighth on: whether the rate has fallen
-	trendShare  = 64 // from a 64th on: the trend, without what happened in the first moments
+	straight    = 1. / 30
+	multiplied  = 3     // times the growth of the eight times shorter window before
+	maxCrooked  = 0.125 // of the growth since an eighth of the operations that any point may lie off a straight line
+	recentShare = 2     // the last half of the operations: what clean is decided on
+	steadyShare = 8     // from an eighth on: whether the rate has fallen
+	trendShare  = 64    // from a 64th on: the trend, without what happened in the first moments
 
 	noiseFactor   = 4.5  // standard deviations of the scatter that a change may have by chance
 	minKeptPace   = 0.5  // of the early rate that the late one must certainly have
@@ -38,10 +41,10 @@ const (
 	enoughEntries = 6 * largestPool / 5
 	// Slow loads do not get that far. A pool of goroutines, descriptors or threads that takes in one more in each
 	// of so many operations, one after another, and reuses none, is implausible.
-	slowUnits, fewUnits = 1000, 300
-	slowShare           = 1. / 3 // of the time budget
-	objectsPerEntry     = 16
-	largestBytes        = 256 << 20
+	slowUnits, fewUnits, exactUnits = 1000, 300, 50
+	slowShare                       = 1. / 3 // of the time budget
+	objectsPerEntry                 = 16
+	largestBytes                    = 256 << 20
 )
 
 // counted tells units of which there is a whole number, each of them a resource of its own.
@@ -72,14 +75,14 @@ type sustained struct {
 // Leaking, if the growth is
 //   - significant: Mann–Kendall over all measurements, or over those since the first 64th of the operations,
 //     within the check's share of the false-alarm budget;
-//   - above the noise floor: more, over the last three quarters of the operations, than the scatter of the rounds,
+//   - above the noise floor: more, over the last half of the operations, than the scatter of the rounds,
 //     the control rounds and the largest fall leave to chance;
 //   - steady: the late rate is certainly more than half of the early one, and possibly nine tenths of it, and the
 //     last rounds keep up. A cache that fills at random slows down; one that fills at a constant rate stops;
 //   - kept after idling, by the same goroutines where they are known, and not due to time alone;
 //   - long enough for a cache, pool or ring to have filled (enough).
 //
-// Clean, if over the last three quarters of the operations it grew by no more than chance, and growth before
+// Clean, if over the last half of the operations it grew by no more than chance, and growth before
 // that has stopped for long enough; what a leak must have to be told from chance is the floor, which is told. It
 // is decided when the floor is low, or the load has been multiplied as often as for a leak.
 func judgeSustained(f *leak.Finding, s series, e evidence) {
@@ -156,8 +159,48 @@ func newSustained(s series, e evidence) *sustained {
 	u.late, u.lateErr = late.rateWithError(u.rough)
 	u.lastRate = u.steady.since(total * 3 / 4).rate()
 
-	u.entries, u.needed = u.grownEntries(), neededEntries(s.unit, e.Spent)
+	u.entries, u.needed = u.grownEntries(), u.neededEntries(e)
 	return u
+}
+
+// crooked is how far the points of the steady window lie at most off the line from its first to its last.
+func (u *sustained) crooked() float64 {
+	first, most := u.steady.first(), 0.0
+	for _, p := range u.steady.points {
+		line := first.Value + u.rate*float64(p.Operations-first.Operations)
+		most = max(most, math.Abs(p.Value-line))
+	}
+	return most
+}
+
+// steadily tells whether the growth has the shape of a leak.
+func (u *sustained) steadily() bool {
+	gain, _ := u.steady.net()
+	return gain > 0 && u.late-paceError*u.lateErr >= minKeptPace*(u.early+paceError*u.earlyErr) &&
+		u.late+paceError*u.lateErr >= fullPace*(u.early-paceError*u.earlyErr) &&
+		u.crooked() <= maxCrooked*gain+paceError*u.scatter && gain >= u.before()
+}
+
+func bit(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// before is how much there must be over the steady window, from what came over the eight times shorter one before.
+func (u *sustained) before() float64 {
+	gain, _ := u.steady.net()
+	squares := 0.0
+	for i := 1; i < len(u.s.control.values); i++ {
+		step := u.s.control.values[i] - u.s.control.values[i-1]
+		squares += step * step / 2 / float64(len(u.s.control.values)-1)
+	}
+	if u.crooked() <= straight*gain+paceError*math.Sqrt(squares) {
+		return 0
+	}
+	all, _ := u.longer.net()
+	return multiplied * (all - gain)
 }
 
 // at is the index of the last point with no more than so many operations.
@@ -239,15 +282,20 @@ func (u *sustained) grownEntries() float64 {
 }
 
 // neededEntries is how many there must be before growth that has not slowed down is no cache, pool or ring. It
-// gets fewer as the time budget runs out, never so few that the largest would still be filling.
-func neededEntries(unit string, spent float64) float64 {
+// gets fewer as the time budget runs out, of bytes and objects never so few that the largest would still be filling.
+// Counts follow exact rules and need the least: all rounds that somebody fixed beforehand are enough.
+func (u *sustained) neededEntries(e evidence) float64 {
 	switch {
-	case spent < slowShare:
+	case e.Spent < slowShare:
 		return manyEntries
-	case !counted(unit):
+	case !counted(u.s.unit):
 		return enoughEntries
-	case spent < 1:
+	case e.Spent < 1:
 		return slowUnits
+	case e.For <= 0:
+		return 0
+	case u.s.exactly() != "":
+		return exactUnits
 	}
 	return fewUnits
 }
@@ -266,7 +314,7 @@ func target(unit string) float64 {
 func (u *sustained) gates(e evidence) []gate {
 	s, unit := u.s, u.s.unit
 	p := min(s.trend(), u.longer.trend(), 0.5) * 2 // two windows
-	gain, n := u.steady.net()
+	gain, _ := u.steady.net()
 	floor := u.floor()
 	decidable := max(target(unit), 0)
 	ripe := e.Spent >= 1 || u.entries >= u.needed
@@ -281,7 +329,7 @@ func (u *sustained) gates(e evidence) []gate {
 		},
 		{settledGate("unsettled baseline", s.first()), holds, holds, unsettledBaseline},
 		{
-			compare(gateRecent, u.gain, "≤", u.chance, unit, "growth over the last three quarters of the operations, against what the scatter of the rounds, the control rounds and the largest fall leave to chance: within it, nothing grows; beyond it, something does"),
+			compare(gateRecent, u.gain, "≤", u.chance, unit, "growth over the last half of the operations, against what the scatter of the rounds, the control rounds and the largest fall leave to chance: within it, nothing grows; beyond it, something does"),
 			holds, fails, u.filling(e),
 		},
 		{
@@ -305,6 +353,14 @@ func (u *sustained) gates(e evidence) []gate {
 			either, holds, u.slowing(more),
 		},
 		{
+			compare("straightness", u.crooked(), "≤", maxCrooked*gain+paceError*u.scatter, unit, "how far growth since the first eighth of the operations lies off a straight line at most, against an eighth of it and two standard deviations of the scatter: what grows with the logarithm of the operations, such as the largest request so far, is off by a quarter; leaking needs it"),
+			either, holds, "it does not grow by the operation; " + more,
+		},
+		{
+			compare("multiplied", gain, "≥", u.before(), unit, "growth since the first eighth of the operations against three times that from a 64th to an eighth of them, which a leak exceeds eightfold and a logarithm does not; nothing is asked where it is straight within a thirtieth, as a leak after a cache has filled; leaking needs it"),
+			either, holds, "it does not grow as the operations multiply; " + more,
+		},
+		{
 			compare("last rounds", u.lastRate, "≥", MinLast*u.rate, unit, "growth per operation over the last quarter of the operations, against two thirds of the rate since the first eighth: below, it may just have stopped; leaking needs it"),
 			either, holds, u.slowing(more),
 		},
@@ -312,6 +368,14 @@ func (u *sustained) gates(e evidence) []gate {
 			compare("entries", u.entries, "≥", u.needed, "", "what a cache, pool or ring would have taken in since the growth began, one an operation, or more where the growth itself tells, against the largest that is plausible; leaking needs it"),
 			either, holds, u.filling(e),
 		},
+	}
+	if e.For > 0 && len(s.points) > minRounds+1 {
+		before := s
+		before.points, before.seconds = s.points[:len(s.points)-1], s.seconds[:len(s.seconds)-1]
+		gates = append(gates, gate{
+			compare("a round before", bit(newSustained(before, e).steadily()), "=", 1, "", "1 where the rates, the straightness and the multiplication held without the last round, too: what holds once may do so by chance; leaking needs it"),
+			either, holds, "it has been steady for one round only; " + more,
+		})
 	}
 	if s.idle != nil {
 		kept := s.idle.Value - u.steady.first().Value
@@ -333,7 +397,7 @@ func (u *sustained) gates(e evidence) []gate {
 			either, holds, fmt.Sprintf("only %.0f of the goroutines that appeared in the rounds are still there: the others are new ones, so they come and go", *s.survived),
 		})
 	}
-	if since, gap := lull(s.operations(), s.values()); gap > 0 && s.rate()*n > u.chance {
+	if since, gap := lullBeyond(s.operations(), s.values(), u.chance); gap > 0 {
 		gates = append(gates, gate{
 			compare("lull", since, "≥", ruleOfThree*gap, "", "operations since the last large rise, against three times the most that lay between two: if fewer, that nothing came is no sign that it stopped; clean needs it"),
 			holds, either, fmt.Sprintf("it grew in steps up to %.0f operations apart, and %.0f without one are too few to tell that it stopped; %s", gap, since, more),
@@ -370,16 +434,20 @@ func (u *sustained) more(e evidence) string {
 
 // longerFor is the time budget that would be enough for the entries that are missing, or twice the one that was
 // not.
-func (u *sustained) longerFor(e evidence) time.Duration {
+func (u *sustained) longerFor(e evidence) string {
 	factor := 2.0
 	if u.entries > 0 && u.entries < enoughEntries && !counted(u.s.unit) {
 		factor = max(factor, 1.5*enoughEntries/u.entries)
 	}
 	d := time.Duration(factor * float64(e.For))
 	if d > 3*time.Minute {
-		return d.Round(time.Minute)
+		d = d.Round(time.Minute)
 	}
-	return d.Round(10 * time.Second)
+	text := d.Round(10 * time.Second).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	return text
 }
 
 // filling says of growth that has not slowed down what it would take to be a cache, pool or ring.

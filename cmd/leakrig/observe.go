@@ -151,7 +151,7 @@ stacks goroutines grow, in how many of them, and where it is worst. It only read
 			o.URLs, o.Argv = args[:n:n], args[n:]
 			switch flags := c.Flags(); {
 			case flags.Changed("every") && !flags.Changed("for"):
-				return usage(c, errors.New("--every needs --for, how long to soak"))
+				return usage(c, errors.New("--every and --for need each other"))
 			case flags.Changed("for") && !flags.Changed("every") && (flags.Changed("rounds") || flags.Changed("times") || flags.Changed("max-rounds")):
 				return usage(c, errors.New("--for says how long operations are added, --rounds, --times and --max-rounds fix how many there are"))
 			case flags.Changed("every") && (flags.Changed("rounds") || flags.Changed("max-rounds")):
