@@ -22,7 +22,9 @@ const (
 	steadyShare = 8     // from an eighth on: whether the rate has fallen
 	trendShare  = 64    // from a 64th on: the trend, without what happened in the first moments
 
-	noiseFactor   = 4.5  // standard deviations of the scatter that a change may have by chance
+	// Standard deviations of the scatter that a change may have by chance, at a look and at the last.
+	noiseFactor, lastNoiseFactor = 4.5, 6.
+
 	minKeptPace   = 0.5  // of the early rate that the late one must certainly have
 	fullPace      = 0.9  // of the early rate that the late one must possibly have
 	paceError     = 2    // standard errors either way
@@ -57,8 +59,8 @@ type sustained struct {
 	recent, steady, longer series
 	// scatter is the standard deviation of one measurement, robust and not.
 	scatter, rough float64
-	// chance is how much the series may change by chance.
-	chance float64
+	// chance is how much the series may change by chance, returned the largest change that was seen to come and go.
+	chance, returned float64
 	// operations and gain are those of the recent window.
 	operations, gain  float64
 	early, late       float64 // rates
@@ -136,17 +138,24 @@ func newSustained(s series, e evidence) *sustained {
 		s: s, recent: s.since(total / recentShare), steady: s.since(total / steadyShare), longer: s.since(total / trendShare),
 	}
 	u.scatter, u.rough = s.scatter()
-	u.chance = max(noiseFactor*u.scatter, stats.MaxDrawdown(u.longer.values()))
+	factor := noiseFactor
+	if e.Spent >= 1 { // no later look makes up for a scatter that was underestimated
+		factor = lastNoiseFactor
+	}
+	u.returned = stats.MaxDrawdown(u.longer.values())
 	for i := 1; i < len(s.control.values); i++ {
-		u.chance = max(u.chance, math.Abs(s.control.values[i]-s.control.values[i-1]))
+		u.returned = max(u.returned, math.Abs(s.control.values[i]-s.control.values[i-1]))
 	}
 	switch {
 	case counted(s.unit):
-		u.chance = max(u.chance, unitsOfChance)
+		if !u.longer.flat() {
+			u.returned = max(u.returned, unitsOfChance)
+		}
 		u.rough = max(u.rough, 0.5)
 	case s.unit == "bytes":
-		u.chance = max(u.chance, bytesOfChance)
+		u.returned = max(u.returned, bytesOfChance)
 	}
+	u.chance = max(factor*u.scatter, u.returned)
 	u.gain, u.operations = u.recent.net()
 	if line, ok := u.recent.fit(); ok {
 		u.gain = max(u.gain, line.Slope*u.operations) // one odd point at either end hides no growth
@@ -159,7 +168,7 @@ func newSustained(s series, e evidence) *sustained {
 	u.late, u.lateErr = late.rateWithError(u.rough)
 	u.lastRate = u.steady.since(total * 3 / 4).rate()
 
-	u.entries, u.needed = u.grownEntries(), u.neededEntries(e)
+	u.entries, u.needed = u.grownEntries(e), u.neededEntries(e)
 	return u
 }
 
@@ -264,19 +273,26 @@ func (u *sustained) floor() float64 {
 	return chance / u.operations
 }
 
+// flat tells whether nothing changed at all.
+func (s series) flat() bool {
+	y := s.values()
+	return slices.Max(y) == slices.Min(y)
+}
+
 // grownEntries is how many entries a cache, pool or ring would have taken in by now: one an operation since the
 // growth began, or more where the series itself tells. So it does not matter whether 500 requests are said to be
-// 500 operations or one.
-func (u *sustained) grownEntries() float64 {
+// 500 operations or one; the objects of a heap tell that only where no more operations come, and there were few,
+// since an entry may have hundreds.
+func (u *sustained) grownEntries(e evidence) float64 {
 	late := u.s.tail(len(u.s.points) - u.s.onset())
 	gain, n := late.net()
 	switch {
 	case counted(u.s.unit):
 		return max(n, gain)
-	case u.s.unit == "objects":
-		return max(n, gain/objectsPerEntry)
 	case gain >= largestBytes:
 		return math.Inf(1)
+	case e.Spent < 1 || e.For <= 0 || n >= slowUnits:
+		return n
 	}
 	return max(n, u.s.objects/objectsPerEntry)
 }
@@ -317,7 +333,8 @@ func (u *sustained) gates(e evidence) []gate {
 	gain, _ := u.steady.net()
 	floor := u.floor()
 	decidable := max(target(unit), 0)
-	ripe := e.Spent >= 1 || u.entries >= u.needed
+	_, all := s.net()
+	ripe := e.Spent >= 1 || all >= manyEntries || e.Spent >= slowShare && all >= slowUnits
 	if ripe {
 		decidable = floor
 	}
@@ -397,7 +414,7 @@ func (u *sustained) gates(e evidence) []gate {
 			either, holds, fmt.Sprintf("only %.0f of the goroutines that appeared in the rounds are still there: the others are new ones, so they come and go", *s.survived),
 		})
 	}
-	if since, gap := lullBeyond(s.operations(), s.values(), u.chance); gap > 0 {
+	if since, gap := lullBeyond(s.operations(), s.values(), u.returned); gap > 0 {
 		gates = append(gates, gate{
 			compare("lull", since, "≥", ruleOfThree*gap, "", "operations since the last large rise, against three times the most that lay between two: if fewer, that nothing came is no sign that it stopped; clean needs it"),
 			holds, either, fmt.Sprintf("it grew in steps up to %.0f operations apart, and %.0f without one are too few to tell that it stopped; %s", gap, since, more),

@@ -313,17 +313,23 @@ func TestTheUnitDoesNotMatter(t *testing.T) {
 		}, 10, 3000, leak.Clean},
 		{"nothing", "bytes", func(v float64, g *rand.Rand) func(n, t float64) float64 { return noisy(g, v, linear(0)) }, 10, 50e3, leak.Clean},
 	} {
-		runs := trials(600)
+		runs, open := trials(600), 0
 		for range runs {
 			size := tt.low * math.Pow(tt.high/tt.low, g.Float64())
 			seed := g.Uint64()
-			for _, unit := range []struct{ batch, says float64 }{{1, 1}, {500, 1}, {500, 500}, {100, 100}, {500, 50}} {
+			for _, unit := range []struct{ batch, says float64 }{{1, 1}, {500, 1}, {500, 500}, {100, 100}} {
 				r := simulated{unit: tt.unit, rate: 2000, budget: 60, tests: 10, batch: unit.batch, says: unit.says, object: 64}
 				r.at = tt.make(size, rand.New(rand.NewPCG(seed, 1)))
-				if f, n, _ := r.run(); f.Outcome != tt.want {
+				f, n, _ := r.run()
+				if f.Outcome == leak.Inconclusive {
+					open++
+				} else if f.Outcome != tt.want {
 					t.Errorf("%s of %.0f, invocations of %.0f, %.0f of them said to be one: %v after %.0f: %s", tt.name, size, unit.batch, unit.says, f.Outcome, n, f.Summary)
 				}
 			}
+		}
+		if open > runs*4/100 { // one in a hundred
+			t.Errorf("%s: %d of %d are undecided", tt.name, open, 4*runs)
 		}
 	}
 }
