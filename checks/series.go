@@ -29,6 +29,8 @@ type series struct {
 	idled float64
 	// objects is how many heap objects came with the growth, where a probe tells.
 	objects float64
+	// coarse is how much it changes by itself.
+	coarse float64
 	// seconds are when the points were taken, since the first.
 	seconds []float64
 	// control are the points around the rounds without load.
@@ -69,7 +71,7 @@ func (e evidence) metricSeries(probe, metric string) (series, error) {
 		return series{name: probe}, fmt.Errorf("the record has no default metric of the probe %s", probe)
 	}
 	s := series{name: probe + "." + metric}
-	s.unit = e.Metrics[s.name].Unit
+	s.unit, s.coarse = e.Metrics[s.name].Unit, e.Metrics[s.name].Coarse
 	allowed, err := e.withoutAllowed(probe, metric)
 	if err != nil {
 		return s, err

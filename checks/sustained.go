@@ -25,13 +25,12 @@ const (
 	// Standard deviations of the scatter that a change may have by chance, at a look and at the last.
 	noiseFactor, lastNoiseFactor = 4.5, 6.
 
-	minKeptPace   = 0.5  // of the early rate that the late one must certainly have
-	fullPace      = 0.9  // of the early rate that the late one must possibly have
-	paceError     = 2    // standard errors either way
-	maxBackground = 0.5  // of the growth that time alone may account for
-	unitsOfChance = 2.   // goroutines, descriptors and threads that come and go
-	chanceEvents  = 3.   // the rule of three: what happens three times on average is missed in 5 % of cases
-	bytesOfChance = 2048 // what reading the process may change in it
+	minKeptPace   = 0.5 // of the early rate that the late one must certainly have
+	fullPace      = 0.9 // of the early rate that the late one must possibly have
+	paceError     = 2   // standard errors either way
+	maxBackground = 0.5 // of the growth that time alone may account for
+	unitsOfChance = 2.  // goroutines, descriptors and threads that come and go
+	chanceEvents  = 3.  // the rule of three: what happens three times on average is missed in 5 % of cases
 
 	// Floors at which clean is decided before the load was multiplied as often as for a leak.
 	floorBytes, floorObjects, floorUnits = 8, 0.1, 0.002
@@ -152,8 +151,8 @@ func newSustained(s series, e evidence) *sustained {
 			u.returned = max(u.returned, unitsOfChance)
 		}
 		u.rough = max(u.rough, 0.5)
-	case s.unit == "bytes":
-		u.returned = max(u.returned, bytesOfChance)
+	default:
+		u.returned = max(u.returned, s.coarse)
 	}
 	u.chance = max(factor*u.scatter, u.returned)
 	u.gain, u.operations = u.recent.net()
@@ -335,7 +334,7 @@ func (u *sustained) gates(e evidence) []gate {
 	decidable := max(target(unit), 0)
 	_, all := s.net()
 	ripe := e.Spent >= 1 || all >= manyEntries || e.Spent >= slowShare && all >= slowUnits
-	if ripe {
+	if ripe || u.chance <= s.coarse && all >= slowUnits { // it cannot be finer than it is
 		decidable = floor
 	}
 	more := u.more(e)

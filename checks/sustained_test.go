@@ -34,6 +34,9 @@ func (r simulated) run() (leak.Finding, float64, float64) {
 	const overhead, settle, idle = 7., 0.8, 3.
 	unit, says := max(r.batch, 1), max(r.says, 1)
 	s := series{unit: r.unit}
+	if r.unit == "bytes" {
+		s.coarse = 2048
+	}
 	clock := 0.
 	for range 3 {
 		s.control.values = append(s.control.values, r.at(20, clock))

@@ -28,6 +28,9 @@ type Metric struct {
 	// Unit is "goroutines", "bytes", "objects", "descriptors" or "threads".
 	Unit string `json:"unit"`
 	Doc  string `json:"doc"`
+	// Coarse is how much it changes by itself, in steps of memory that the runtime or the kernel hand out, 0 where
+	// every change counts.
+	Coarse float64 `json:"coarse,omitempty"`
 	// Default marks the metric that a check means when it names none: a probe's first.
 	Default bool `json:"default,omitempty"`
 }

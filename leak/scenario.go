@@ -114,6 +114,7 @@ type SubjectSpec struct {
 	Command      []string          `yaml:"command,omitempty" doc:"a local program and its arguments, instead of build"`
 	URL          string            `yaml:"url,omitempty" doc:"a program that runs already and is only read, instead of build: http, https or unix, below which pprof is found"`
 	URLs         []string          `yaml:"urls,omitempty" doc:"several programs that run already and are replicas of one another, instead of url"`
+	PID          int               `yaml:"pid,omitempty" doc:"process of the program at url, where it runs on this machine (default: the one whose socket listens at url)"`
 	Access       Access            `yaml:"access,omitempty" doc:"what proves to the program at url who asks, and to the rig who answers"`
 	Replicas     int               `yaml:"replicas,omitempty" doc:"how many of the program run at once (default 1): operations are for each in turn, each is read and judged by itself, and the worst of them is shown"`
 	Args         []string          `yaml:"args,omitempty" doc:"arguments for every variant"`

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/scenarios"
+	"github.com/leakrig/leakrig/subjects"
 )
 
 // observation is what `leakrig observe` makes a scenario of.
@@ -28,7 +30,8 @@ type observation struct {
 	Insecure                 bool
 	Times, Concurrency       int
 	Operations, Warmup       int
-	Control                  int
+	Control, PID             int
+	Process                  bool
 	Rounds, MaxRounds        int
 	Quiet, Timeout           time.Duration
 	Every, For               time.Duration
@@ -64,6 +67,9 @@ spec:
     urls: {{json .URLs}}
 {{- end}}
     pprof: {{json .Pprof}}
+{{- if .PID}}
+    pid: {{.PID}}
+{{- end}}
     access: {ca: {{json .CA}}, cert: {{json .Cert}}, key: {{json .Key}}, tokenFile: {{json .TokenFile}}, insecure: {{.Insecure}}}
   variants:
     - {name: observed, expect: clean}
@@ -87,11 +93,24 @@ spec:
         operations: {{.Operations}}
         timeout: {{.Timeout}}
   settle: {quiet: {{.Quiet}}}
-  probes: [goroutine, heap]
+  probes: [goroutine, heap{{if .Process}}, process{{end}}]
   checks:
     - growth: {name: goroutines, probe: goroutine{{if .MaxGoroutines}}, maxPerOp: {{json .MaxGoroutines}}{{end}}}
     - stack: {name: any-stack, match: ., each: true{{if .MaxGoroutines}}, maxPerOp: {{json .MaxGoroutines}}{{end}}}
     - growth: {name: heap, probe: heap{{if .MaxHeap}}, maxPerOp: {{json .MaxHeap}}{{end}}}
+{{- if not .MaxHeap}}
+    - growth: {name: objects, probe: heap, metric: objects}
+{{- end}}
+{{- if not .MaxGoroutines}}
+    - growth: {name: stacks, probe: heap, metric: stack}
+{{- end}}
+{{- if .Process}}
+    - growth: {name: descriptors, probe: process, metric: descriptors}
+    - growth: {name: threads, probe: process, metric: threads}
+{{- if not (or .MaxHeap .MaxGoroutines)}}
+    - growth: {name: resident, probe: process, metric: rss}
+{{- end}}
+{{- end}}
 `))
 
 // Description tells the report where the scenario comes from.
@@ -185,6 +204,7 @@ stacks goroutines grow, in how many of them, and where it is worst. It only read
 	f.DurationVar(&o.Quiet, "quiet", time.Second, "settled when no group of goroutines shrank between two such windows; with --for alone 300ms")
 	f.StringVar(&o.MaxGoroutines, "max-goroutines", "", "budget: how many goroutines an operation may leave behind, as in 0.05 (default: none, any growth that goes on is a leak)")
 	f.StringVar(&o.MaxHeap, "max-heap", "", "budget: how much heap an operation may leave behind, as in 4KiB (default: none)")
+	f.IntVar(&o.PID, "pid", 0, "process on this machine that serves URL (default: the one whose socket listens there)")
 	f.StringVar(&o.Pprof, "pprof", "/debug/pprof", "`path` of net/http/pprof below URL")
 	f.StringVar(&o.CA, "ca", "", "PEM `file` with the authorities that its certificate may come from")
 	f.StringVar(&o.Cert, "cert", "", "PEM `file` with the client's certificate")
@@ -205,6 +225,11 @@ func (o *observation) run(c *cobra.Command) (int, error) {
 	if err := o.absolute(); err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
+	progress := newProgress(os.Stderr)
+	defer progress.Done()
+	if err := o.findProcess(c.Context(), progress); err != nil {
+		return 0, err
+	}
 	var text strings.Builder
 	if err := observed.Execute(&text, o); err != nil {
 		return 0, err
@@ -218,8 +243,6 @@ func (o *observation) run(c *cobra.Command) (int, error) {
 	if err := errors.Join(checks.Feasible(s, 1), launcher.Check(s.Spec.Variants)); err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
-	progress := newProgress(os.Stderr)
-	defer progress.Done()
 	dir, record, release, err := o.recorded(s, src.Data, progress, func(dir leak.RunDir) (*leak.Record, error) {
 		return o.measure(c.Context(), s, s.Spec.Variants, leak.Kind[leak.Provider]{}, launcher, dir, progress)
 	})
@@ -229,6 +252,28 @@ func (o *observation) run(c *cobra.Command) (int, error) {
 		return 0, err
 	}
 	return conclude(c.OutOrStdout(), dir, s, record, format, conclusion{write: true, fresh: true})
+}
+
+// findProcess looks for the process behind every URL, so that descriptors, threads and resident memory are read, too.
+func (o *observation) findProcess(ctx context.Context, progress leak.Progress) error {
+	access := leak.Access{CA: o.CA, Cert: o.Cert, Key: o.Key, TokenFile: o.TokenFile, Insecure: o.Insecure}
+	if o.PID != 0 && len(o.URLs) > 1 {
+		return &leak.UsageError{Err: errors.New("--pid is the process of one URL")}
+	}
+	for _, u := range o.URLs {
+		pid, name, err := subjects.Behind(ctx, u, o.Pprof, access, o.PID)
+		if err != nil {
+			o.Process = false
+			if o.PID != 0 {
+				return &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--pid: %w", err), "it must run on this machine, may be read by you, and be the one that serves pprof")}
+			}
+			progress.Log("descriptors, threads and resident memory are not read: %v", err)
+			return nil
+		}
+		o.Process = true
+		progress.Log("%s is process %d (%s): its descriptors, threads and resident memory are read, too", u, pid, name)
+	}
+	return nil
 }
 
 func programs(n int) string {
