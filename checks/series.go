@@ -29,6 +29,8 @@ type series struct {
 	idled float64
 	// objects is how many heap objects came with the growth, where a probe tells.
 	objects float64
+	// goroutines is how many came with the growth.
+	goroutines float64
 	// coarse is how much it changes by itself.
 	coarse float64
 	// seconds are when the points were taken, since the first.
@@ -105,6 +107,23 @@ func (e evidence) objects(probe string) float64 {
 	return max(0, last.Values["objects"]-first.Values["objects"])
 }
 
+// newGoroutines is how many goroutines more there were after the last of the rounds than at the baseline, at most.
+func (e evidence) newGoroutines(shots []leak.Snapshot) float64 {
+	most := 0.0
+	if len(shots) == 0 {
+		return 0
+	}
+	for _, sample := range shots[len(shots)-1].Samples {
+		base := shots[0].Sample(sample.Probe)
+		for name, v := range sample.Values {
+			if base != nil && e.Metrics[sample.Probe+"."+name].Unit == "goroutines" {
+				most = max(most, v-base.Values[name])
+			}
+		}
+	}
+	return most
+}
+
 // defaultMetric is the metric that "" stands for, "" where the record has none.
 func (e evidence) defaultMetric(probe string) string {
 	for key, m := range e.Metrics {
@@ -118,6 +137,7 @@ func (e evidence) defaultMetric(probe string) string {
 // read fills the points of s, in order, up to the first that cannot be read.
 func (e evidence) read(s *series, value func(*leak.Snapshot) (float64, error)) error {
 	shots := wholeRounds(&e.Variant, e.Rounds)
+	s.goroutines = e.newGoroutines(shots)
 	s.soak = e.Variant.Soak != nil
 	switch {
 	case len(shots) == 0:

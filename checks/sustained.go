@@ -25,12 +25,14 @@ const (
 	// Standard deviations of the scatter that a change may have by chance, at a look and at the last.
 	noiseFactor, lastNoiseFactor = 4.5, 6.
 
-	minKeptPace   = 0.5 // of the early rate that the late one must certainly have
-	fullPace      = 0.9 // of the early rate that the late one must possibly have
-	paceError     = 2   // standard errors either way
-	maxBackground = 0.5 // of the growth that time alone may account for
-	unitsOfChance = 2.  // goroutines, descriptors and threads that come and go
-	chanceEvents  = 3.  // the rule of three: what happens three times on average is missed in 5 % of cases
+	maxDrained    = 0.05 // of the growth that may go away while idling
+	minLingering  = 10.  // units
+	minKeptPace   = 0.5  // of the early rate that the late one must certainly have
+	fullPace      = 0.9  // of the early rate that the late one must possibly have
+	paceError     = 2    // standard errors either way
+	maxBackground = 0.5  // of the growth that time alone may account for
+	unitsOfChance = 2.   // goroutines, descriptors and threads that come and go
+	chanceEvents  = 3.   // the rule of three: what happens three times on average is missed in 5 % of cases
 
 	// Floors at which clean is decided before the load was multiplied as often as for a leak.
 	floorBytes, floorObjects, floorUnits = 8, 0.1, 0.002
@@ -93,7 +95,10 @@ func judgeSustained(f *leak.Finding, s series, e evidence) {
 	}
 	u := newSustained(s, e)
 	f.Floor = u.floor()
-	gates := u.gates(e)
+	if u.lingered(f) {
+		return
+	}
+	gates := u.gates(e, f)
 	for _, g := range gates {
 		f.Gates = append(f.Gates, g.Gate)
 	}
@@ -129,6 +134,41 @@ func judgeSustained(f *leak.Finding, s series, e evidence) {
 }
 
 const gateRecent = "recent growth"
+
+// lingered decides where nearly all that had grown has gone while idling: it is no leak, and what a leak must have
+// beside it is told. It is false where it does not.
+func (u *sustained) lingered(f *leak.Finding) bool {
+	s := u.s
+	gain, n := s.net()
+	if s.idle == nil || !counted(s.unit) || gain < minLingering || s.first().Unsettled {
+		return false
+	}
+	left := s.idle.Value - s.first().Value
+	g := compare("gone after idling", left, "≤", max(u.returned-stats.MaxDrawdown(u.longer.values()), unitsOfChance, gain/50), s.unit,
+		"growth that is still there after idling: where next to nothing is, it lingered and did not leak; clean needs no more")
+	if !g.Holds {
+		return false
+	}
+	f.Gates, f.Outcome = append(f.Gates, g), leak.Clean
+	f.Floor = (max(left, unitsOfChance) + chanceEvents) / n
+	early := u.longer.rate()
+	f.PerOperation, f.Low, f.High = 0, 0, 0
+	f.Summary = fmt.Sprintf("%s: %s per operation linger for up to %.0f s, and then end by themselves; a leak below %s would not have been detected",
+		headline(f), strings.TrimPrefix(leak.FormatRate(max(early, u.early), f.Unit), "+")+" "+f.Unit, math.Ceil(s.idled/5)*5, per(f.Floor, f.Unit))
+	return true
+}
+
+// timed tells whether what grew may end by itself after a while: goroutines but those that wait for another one
+// with no time set, and whatever may be held by goroutines.
+func (u *sustained) timed(f *leak.Finding) bool {
+	if u.s.unit != "goroutines" {
+		return u.s.goroutines > minLingering || u.s.unit == "descriptors"
+	}
+	return len(f.Stacks) == 0 || !slices.Contains(forever, f.Stacks[0].Stack.State)
+}
+
+// forever are the wait states that no timer ends.
+var forever = []string{"chan send", "chan send (nil chan)", "chan receive (nil chan)", "select (no cases)", "sync.Mutex.Lock", "sync.RWMutex.Lock", "sync.RWMutex.RLock", "sync.WaitGroup.Wait", "sync.Cond.Wait", "semacquire"}
 
 func newSustained(s series, e evidence) *sustained {
 	n := s.operations()
@@ -326,7 +366,7 @@ func target(unit string) float64 {
 	return floorUnits
 }
 
-func (u *sustained) gates(e evidence) []gate {
+func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 	s, unit := u.s, u.s.unit
 	p := min(s.trend(), u.longer.trend(), 0.5) * 2 // two windows
 	gain, _ := u.steady.net()
@@ -398,6 +438,20 @@ func (u *sustained) gates(e evidence) []gate {
 		gates = append(gates, gate{
 			compare("left after idling", kept, "≥", minKept*gain, unit, "growth since the first eighth of the operations that is still there after the load has stopped for a while, against four fifths of it; leaking needs it"),
 			either, holds, fmt.Sprintf("only %s of %s were left after idling, so it drains", leak.FormatDelta(max(kept, 0), unit), leak.FormatDelta(gain, unit)),
+		})
+	}
+	if s.idle != nil {
+		fallen := s.last().Value - s.idle.Value
+		gates = append(gates, gate{
+			compare("fallen while idling", fallen, "≤", max(u.chance, gain*maxDrained), unit, "what went away while idling, against a twentieth of the growth since the first eighth of the operations: what goes is not kept; leaking needs it"),
+			either, holds, fmt.Sprintf("%s went away in %.0f s of idling, so it drains; %s", leak.FormatValue(fallen, unit), s.idled, more),
+		})
+	}
+	if s.idle != nil && e.For > 0 && u.timed(f) {
+		age := s.seconds[len(s.seconds)-1] - s.seconds[0] + s.idled
+		gates = append(gates, gate{
+			compare("age", age, "≥", leak.Linger.Seconds(), "", "seconds from the baseline to the measurement after idling: what a timer ends, 30 s later as a rule, is gone by then; leaking needs it"),
+			either, holds, fmt.Sprintf("it is %.0f s old, and a timeout may yet end it; %s", age, more),
 		})
 	}
 	if alone, ok := u.background(); ok {

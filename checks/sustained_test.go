@@ -23,8 +23,6 @@ type simulated struct {
 	batch, says float64
 	// object is the mean size of what grows, in bytes.
 	object float64
-	// drained is what the value falls by while idling.
-	drained float64
 	// tests share the false-alarm budget.
 	tests int
 }
@@ -83,16 +81,22 @@ func (r simulated) run() (leak.Finding, float64, float64) {
 		if r.judge(s, e).Outcome == leak.Inconclusive {
 			continue
 		}
-		idled := s
-		v := r.at(20+done, clock+idle) - r.drained
-		idled.idle, idled.idled = &leak.Point{Value: v}, idle
-		if f := r.judge(idled, e); f.Outcome != leak.Inconclusive {
-			return f, done, clock + idle
+		ended := clock
+		for _, wait := range []float64{idle, leak.Linger.Seconds() - (clock + idle - start) + idle} {
+			if wait < idle {
+				break
+			}
+			clock += wait
+			idled := s
+			v := r.at(20+done, clock)
+			idled.idle, idled.idled = &leak.Point{Value: v}, clock-ended
+			if f := r.judge(idled, e); f.Outcome != leak.Inconclusive {
+				return f, done, clock
+			}
 		}
-		clock += idle
 		again = round + 3
 	}
-	v := r.at(20+done, clock+idle) - r.drained
+	v := r.at(20+done, clock+idle)
 	s.idle, s.idled = &leak.Point{Value: v}, idle
 	e.Spent = 1
 	return r.judge(s, e), done, clock + idle

@@ -22,6 +22,9 @@ const (
 	// warmOperations and warmTime end the warm-up, whichever comes first.
 	warmOperations, warmTime = 20, time.Second
 	controlTime              = 500 * time.Millisecond
+	// What has grown by no more than so many, or has gone but for a twentieth, does not linger.
+	fewUnits, lingering = 5.0, 20
+	lingerSlack         = 10 * time.Second
 )
 
 // bearable is how much a program may be made to grow, by unit: what it runs on is not the rig's to use up, a process
@@ -94,7 +97,7 @@ func (m *measurement) scaled(ctx context.Context) error {
 		if round < again || m.enough(round) == "" {
 			continue
 		}
-		if done, err := m.beyondDoubt(ctx, round); done != "" || err != nil {
+		if done, err := m.confirm(ctx, round); done || err != nil {
 			return err
 		}
 		again = round + confirmAgain
@@ -102,7 +105,77 @@ func (m *measurement) scaled(ctx context.Context) error {
 	m.record.Spent = true
 	m.record.Stopped = fmt.Sprintf("%s: %d rounds were measured", why, round)
 	m.Progress.Log("%s: %s", m.variant.Name, m.record.Stopped)
-	return m.idle(ctx)
+	return m.drain(ctx, 0)
+}
+
+// confirm asks again after idling whether all is decided, and where what grew is so young that it may yet end by
+// itself, once more when it is older.
+func (m *measurement) confirm(ctx context.Context, round int) (done bool, err error) {
+	old := m.record.Snapshots[0].Time.Add(leak.Linger)
+	for _, wait := range []time.Duration{0, time.Until(old)} {
+		if wait < 0 {
+			break
+		}
+		if err := m.drain(ctx, wait); err != nil {
+			return false, err
+		}
+		if why := m.enough(round); why != "" {
+			m.stopped(round, why)
+			return true, nil
+		}
+	}
+	for _, one := range m.each() {
+		one.record.Idle = nil
+	}
+	return false, nil
+}
+
+// drain measures after idling, for at least so long, and goes on while what has grown still goes away, for as long
+// as a timeout may take.
+func (m *measurement) drain(ctx context.Context, atLeast time.Duration) error {
+	began := time.Now()
+	if atLeast > 0 {
+		m.watch("idling")
+		if err := sleep(ctx, atLeast); err != nil {
+			return fmt.Errorf("idle: %w", err)
+		}
+	}
+	before := make([]*leak.Snapshot, len(m.each()))
+	for i, one := range m.each() {
+		before[i] = one.record.Final()
+	}
+	for {
+		if err := m.idle(ctx); err != nil {
+			return err
+		}
+		goes := false
+		for i, one := range m.each() {
+			goes = goes || m.goesAway(&one.record.Snapshots[0], one.record.Final(), before[i], one.record.Idle)
+			before[i] = one.record.Idle
+		}
+		if !goes || time.Since(began) > leak.Linger+lingerSlack {
+			return nil
+		}
+	}
+}
+
+// goesAway tells whether units that come whole, of which more than a few came since the baseline, became fewer
+// between two measurements, and are not yet all gone.
+func (m *measurement) goesAway(base, last, before, now *leak.Snapshot) bool {
+	for _, sample := range now.Samples {
+		a, b, c := base.Sample(sample.Probe), last.Sample(sample.Probe), before.Sample(sample.Probe)
+		for _, metric := range m.Metrics[sample.Probe] {
+			if limit, ok := bearable[metric.Unit]; !ok || limit > 1e6 || a == nil || b == nil || c == nil {
+				continue // bytes are given back for other reasons, too
+			}
+			v := func(s *leak.Sample) float64 { return s.Values[metric.Name] }
+			few := max(fewUnits, (v(b)-v(a))/lingering)
+			if v(b)-v(a) > few && v(c)-v(&sample) > few/2 && v(&sample)-v(a) > few {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // loadTime is how long the actions of a round took, one after another.
