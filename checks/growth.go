@@ -44,10 +44,16 @@ func (c *Growth) Check(of leak.Evidence) leak.Finding {
 		e.Allow = nil
 		if x := e.explainedOf(f.Series); x != nil && x.Unexplained != "" {
 			f.Summary += "; " + x.Unexplained
+			if f.Unbounded && x.Rate > finerRate {
+				f.Summary += fmt.Sprintf(": start the program with GODEBUG=memprofilerate=%d, or put more operations on it, to see where", finerRate)
+			}
 		}
 	}
 	return f
 }
+
+// finerRate is the sampling rate of the heap that is recommended where it was too coarse, in bytes.
+const finerRate = 4096
 
 // The numbers of the gates; those that fleets have, too, are exported.
 const (

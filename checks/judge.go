@@ -448,12 +448,20 @@ func mostly(vv *leak.VariantVerdict, f *leak.Finding) string {
 		probe = "" // the program's own, which growing stacks do not name
 	}
 	grew = slices.DeleteFunc(slices.Clone(grew), func(g leak.StackGrowth) bool { return g.Probe != probe })
-	if len(grew) == 0 || kind == "process" {
+	if len(grew) == 0 || kind == "process" || metric == "stack" {
 		return ""
 	}
 	most := grew[0].Stack
-	if kind == "heap" && metric == "objects" {
+	switch {
+	case kind == "heap" && metric == "objects":
 		most = slices.MaxFunc(grew, func(a, b leak.StackGrowth) int { return cmp.Compare(a.Objects, b.Objects) }).Stack
+	case f.Unbounded:
+		// What grew most may be a pool that has filled. It has to account for most of the rate that goes on.
+		fastest := slices.MaxFunc(grew, func(a, b leak.StackGrowth) int { return cmp.Compare(a.PerOperation, b.PerOperation) })
+		if fastest.PerOperation < f.PerOperation/2 {
+			return ""
+		}
+		most = fastest.Stack
 	}
 	where := ", most of it " + most.String()
 	if at := most.Place().Position(); at != "" {

@@ -266,7 +266,7 @@ func TestSustainedLeaksAndLookAlikes(t *testing.T) {
 		for k, sh := range list {
 			t.Run(sh.name, func(t *testing.T) {
 				g := rand.New(rand.NewPCG(uint64(i), uint64(k)))
-				runs := trials(100_000 / len(healthy) / 20)
+				runs := trials(100_000 / len(healthy) / 40)
 				if share == 1 {
 					runs = 100_000 / len(healthy)
 				}
@@ -320,7 +320,7 @@ func TestTheUnitDoesNotMatter(t *testing.T) {
 		}, 10, 3000, leak.Clean},
 		{"nothing", "bytes", func(v float64, g *rand.Rand) func(n, t float64) float64 { return noisy(g, v, linear(0)) }, 10, 50e3, leak.Clean},
 	} {
-		runs, open := trials(600), 0
+		runs, open := trials(150), 0
 		for range runs {
 			size := tt.low * math.Pow(tt.high/tt.low, g.Float64())
 			seed := g.Uint64()
