@@ -120,7 +120,12 @@ func blockedAt(f *leak.Finding) string {
 	return fmt.Sprintf("%s and on %d more stacks", where, others)
 }
 
-func place(s leak.Stack) string { return leak.Stack{Frames: s.Frames}.String() }
+func place(s leak.Stack) string {
+	if at := s.Origin().Short(); at != "" {
+		return at
+	}
+	return leak.Stack{Frames: s.Frames}.String()
+}
 
 // boundText is the bound as people write it.
 func boundText(f *leak.Finding) string { return leak.FormatValue(f.Bound, f.Unit) }

@@ -463,8 +463,12 @@ func mostly(vv *leak.VariantVerdict, f *leak.Finding) string {
 		}
 		most = fastest.Stack
 	}
-	where := ", most of it " + most.String()
-	if at := most.Place().Position(); at != "" {
+	where := ", most of it "
+	if most.State != "" {
+		where += most.State + " at "
+	}
+	where += place(most)
+	if at := most.Origin().Position(); at != "" {
 		where += " (" + at + ")"
 	}
 	return where

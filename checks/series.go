@@ -31,6 +31,8 @@ type series struct {
 	objects float64
 	// goroutines is how many came with the growth.
 	goroutines float64
+	// ended is how many of them were gone after idling.
+	ended float64
 	// coarse is how much it changes by itself.
 	coarse float64
 	// seconds are when the points were taken, since the first.
@@ -107,21 +109,28 @@ func (e evidence) objects(probe string) float64 {
 	return max(0, last.Values["objects"]-first.Values["objects"])
 }
 
-// newGoroutines is how many goroutines more there were after the last of the rounds than at the baseline, at most.
-func (e evidence) newGoroutines(shots []leak.Snapshot) float64 {
-	most := 0.0
+// newGoroutines is how many goroutines came from the baseline to the last round, and how many of them were gone
+// after idling.
+func (e evidence) newGoroutines(shots []leak.Snapshot) (came, ended float64) {
 	if len(shots) == 0 {
-		return 0
+		return 0, 0
 	}
 	for _, sample := range shots[len(shots)-1].Samples {
-		base := shots[0].Sample(sample.Probe)
 		for name, v := range sample.Values {
-			if base != nil && e.Metrics[sample.Probe+"."+name].Unit == "goroutines" {
-				most = max(most, v-base.Values[name])
+			base := shots[0].Sample(sample.Probe)
+			if base == nil || e.Metrics[sample.Probe+"."+name].Unit != "goroutines" {
+				continue
+			}
+			came = max(came, v-base.Values[name])
+			if e.Variant.Idle == nil {
+				continue
+			}
+			if idle := e.Variant.Idle.Sample(sample.Probe); idle != nil {
+				ended = max(ended, min(v-idle.Values[name], v-base.Values[name]))
 			}
 		}
 	}
-	return most
+	return came, ended
 }
 
 // defaultMetric is the metric that "" stands for, "" where the record has none.
@@ -137,7 +146,7 @@ func (e evidence) defaultMetric(probe string) string {
 // read fills the points of s, in order, up to the first that cannot be read.
 func (e evidence) read(s *series, value func(*leak.Snapshot) (float64, error)) error {
 	shots := wholeRounds(&e.Variant, e.Rounds)
-	s.goroutines = e.newGoroutines(shots)
+	s.goroutines, s.ended = e.newGoroutines(shots)
 	s.soak = e.Variant.Soak != nil
 	switch {
 	case len(shots) == 0:

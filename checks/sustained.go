@@ -25,14 +25,17 @@ const (
 	// Standard deviations of the scatter that a change may have by chance, at a look and at the last.
 	noiseFactor, lastNoiseFactor = 4.5, 6.
 
-	maxDrained    = 0.05 // of the growth that may go away while idling
-	minLingering  = 10.  // units
-	minKeptPace   = 0.5  // of the early rate that the late one must certainly have
-	fullPace      = 0.9  // of the early rate that the late one must possibly have
-	paceError     = 2    // standard errors either way
-	maxBackground = 0.5  // of the growth that time alone may account for
-	unitsOfChance = 2.   // goroutines, descriptors and threads that come and go
-	chanceEvents  = 3.   // the rule of three: what happens three times on average is missed in 5 % of cases
+	maxDrained   = 0.05 // of the growth that may go away while idling
+	minLingering = 10.  // units
+	// What stays behind of a goroutine that has ended.
+	bytesPerGoroutine, objectsPerGoroutine, coarsePerGoroutine = 1024., 2, 256
+	minKeptPace                                                = 0.5  // of the early rate that the late one must certainly have
+	fullPace                                                   = 0.9  // of the early rate that the late one must possibly have
+	paceError                                                  = 2    // standard errors either way
+	fallenRate                                                 = 0.01 // of all growth may come in the last half of the operations where it has stopped
+	maxBackground                                              = 0.5  // of the growth that time alone may account for
+	unitsOfChance                                              = 2.   // goroutines, descriptors and threads that come and go
+	chanceEvents                                               = 3.   // the rule of three: what happens three times on average is missed in 5 % of cases
 
 	// Floors at which clean is decided before the load was multiplied as often as for a leak.
 	floorBytes, floorObjects, floorUnits = 8, 0.1, 0.002
@@ -60,8 +63,9 @@ type sustained struct {
 	recent, steady, longer series
 	// scatter is the standard deviation of one measurement, robust and not.
 	scatter, rough float64
-	// chance is how much the series may change by chance, returned the largest change that was seen to come and go.
-	chance, returned float64
+	// chance is how much the series may change by chance, returned the largest change that was seen to come and go,
+	// control the largest in a round without load.
+	chance, returned, control float64
 	// operations and gain are those of the recent window.
 	operations, gain  float64
 	early, late       float64 // rates
@@ -93,7 +97,7 @@ func judgeSustained(f *leak.Finding, s series, e evidence) {
 		f.Summary = "no operations were attempted"
 		return
 	}
-	u := newSustained(s, e)
+	u := newSustained(s, e, f)
 	f.Floor = u.floor()
 	if u.lingered(f) {
 		return
@@ -135,26 +139,36 @@ func judgeSustained(f *leak.Finding, s series, e evidence) {
 
 const gateRecent = "recent growth"
 
-// lingered decides where nearly all that had grown has gone while idling: it is no leak, and what a leak must have
-// beside it is told. It is false where it does not.
+// lingered decides where nearly all that had grown went away while idling: clean, with how long it lingered. It is
+// false otherwise.
 func (u *sustained) lingered(f *leak.Finding) bool {
 	s := u.s
 	gain, n := s.net()
-	if s.idle == nil || !counted(s.unit) || gain < minLingering || s.first().Unsettled {
-		return false
+	few := max(u.control, s.coarse, gain/50)
+	switch {
+	case counted(s.unit):
+		few = max(few, unitsOfChance)
+	case s.unit == "objects":
+		few += objectsPerGoroutine * s.ended
+	default: // the runtime keeps what describes a goroutine, and the kernel its stack
+		few += max(bytesPerGoroutine, s.coarse/coarsePerGoroutine) * s.ended
+	}
+	if s.idle == nil || gain < max(4*few, minLingering) && s.ended < minLingering || gain <= min(u.chance, few) || s.first().Unsettled {
+		return false // or nothing grew that could linger
 	}
 	left := s.idle.Value - s.first().Value
-	g := compare("gone after idling", left, "≤", max(u.returned-stats.MaxDrawdown(u.longer.values()), unitsOfChance, gain/50), s.unit,
-		"growth that is still there after idling: where next to nothing is, it lingered and did not leak; clean needs no more")
+	g := compare("gone after idling", left, "≤", few, s.unit, "growth that is still there after idling: where next to nothing is, it lingered and did not leak; clean needs no more")
 	if !g.Holds {
 		return false
 	}
 	f.Gates, f.Outcome = append(f.Gates, g), leak.Clean
-	f.Floor = (max(left, unitsOfChance) + chanceEvents) / n
-	early := u.longer.rate()
+	f.Floor = few / n
+	if counted(s.unit) {
+		f.Floor = (few + chanceEvents) / n
+	}
 	f.PerOperation, f.Low, f.High = 0, 0, 0
-	f.Summary = fmt.Sprintf("%s: %s per operation linger for up to %.0f s, and then end by themselves; a leak below %s would not have been detected",
-		headline(f), strings.TrimPrefix(leak.FormatRate(max(early, u.early), f.Unit), "+")+" "+f.Unit, math.Ceil(s.idled/5)*5, per(f.Floor, f.Unit))
+	f.Summary = fmt.Sprintf("%s: %s linger for up to %.0f s and then go away; a leak below %s would not have been detected",
+		headline(f), per(max(u.longer.rate(), u.early), f.Unit), math.Ceil(s.idled/5)*5, per(f.Floor, f.Unit))
 	return true
 }
 
@@ -167,10 +181,13 @@ func (u *sustained) timed(f *leak.Finding) bool {
 	return len(f.Stacks) == 0 || !slices.Contains(forever, f.Stacks[0].Stack.State)
 }
 
-// forever are the wait states that no timer ends.
-var forever = []string{"chan send", "chan send (nil chan)", "chan receive (nil chan)", "select (no cases)", "sync.Mutex.Lock", "sync.RWMutex.Lock", "sync.RWMutex.RLock", "sync.WaitGroup.Wait", "sync.Cond.Wait", "semacquire"}
+// stuckStates are the wait states in which no idle worker waits for work, and forever those that no timer ends.
+var (
+	stuckStates = []string{"chan send", "chan send (nil chan)", "chan receive (nil chan)", "select (no cases)", "sync.Mutex.Lock", "sync.RWMutex.Lock", "sync.RWMutex.RLock", "sync.WaitGroup.Wait"}
+	forever     = append(slices.Clip(stuckStates), "sync.Cond.Wait", "semacquire")
+)
 
-func newSustained(s series, e evidence) *sustained {
+func newSustained(s series, e evidence, f *leak.Finding) *sustained {
 	n := s.operations()
 	total := n[len(n)-1]
 	u := &sustained{
@@ -181,10 +198,10 @@ func newSustained(s series, e evidence) *sustained {
 	if e.Spent >= 1 { // no later look makes up for a scatter that was underestimated
 		factor = lastNoiseFactor
 	}
-	u.returned = stats.MaxDrawdown(u.longer.values())
 	for i := 1; i < len(s.control.values); i++ {
-		u.returned = max(u.returned, math.Abs(s.control.values[i]-s.control.values[i-1]))
+		u.control = max(u.control, math.Abs(s.control.values[i]-s.control.values[i-1]))
 	}
+	u.returned = max(u.control, stats.MaxDrawdown(u.longer.values()))
 	switch {
 	case counted(s.unit):
 		if !u.longer.flat() {
@@ -194,7 +211,8 @@ func newSustained(s series, e evidence) *sustained {
 	default:
 		u.returned = max(u.returned, s.coarse)
 	}
-	u.chance = max(factor*u.scatter, u.returned)
+	all, _ := s.net()
+	u.chance = max(factor*u.scatter, u.returned, fallenRate*all)
 	u.gain, u.operations = u.recent.net()
 	if line, ok := u.recent.fit(); ok {
 		u.gain = max(u.gain, line.Slope*u.operations) // one odd point at either end hides no growth
@@ -207,7 +225,7 @@ func newSustained(s series, e evidence) *sustained {
 	u.late, u.lateErr = late.rateWithError(u.rough)
 	u.lastRate = u.steady.since(total * 3 / 4).rate()
 
-	u.entries, u.needed = u.grownEntries(e), u.neededEntries(e)
+	u.entries, u.needed = u.grownEntries(e), u.neededEntries(e, f)
 	return u
 }
 
@@ -329,7 +347,7 @@ func (u *sustained) grownEntries(e evidence) float64 {
 	case counted(u.s.unit):
 		return max(n, gain)
 	case gain >= largestBytes:
-		return math.Inf(1)
+		return max(n, manyEntries)
 	case e.Spent < 1 || e.For <= 0 || n >= slowUnits:
 		return n
 	}
@@ -338,17 +356,21 @@ func (u *sustained) grownEntries(e evidence) float64 {
 
 // neededEntries is how many there must be before growth that has not slowed down is no cache, pool or ring. It
 // gets fewer as the time budget runs out, of bytes and objects never so few that the largest would still be filling.
-// Counts follow exact rules and need the least: all rounds that somebody fixed beforehand are enough.
-func (u *sustained) neededEntries(e evidence) float64 {
+// Counts follow exact rules and need the least: all rounds that somebody fixed beforehand are enough. Goroutines in a
+// state in which no idle worker waits need few.
+func (u *sustained) neededEntries(e evidence, f *leak.Finding) float64 {
+	stuck := u.s.unit == "goroutines" && len(f.Stacks) > 0 && slices.Contains(stuckStates, f.Stacks[0].Stack.State)
 	switch {
+	case stuck && e.Spent < 1:
+		return slowUnits
 	case e.Spent < slowShare:
 		return manyEntries
-	case !counted(u.s.unit):
+	case !counted(u.s.unit) || e.Spent < 1:
 		return enoughEntries
-	case e.Spent < 1:
-		return slowUnits
 	case e.For <= 0:
 		return 0
+	case u.s.unit == "goroutines" && !stuck:
+		return slowUnits
 	case u.s.exactly() != "":
 		return exactUnits
 	}
@@ -429,7 +451,7 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 		before := s
 		before.points, before.seconds = s.points[:len(s.points)-1], s.seconds[:len(s.seconds)-1]
 		gates = append(gates, gate{
-			compare("a round before", bit(newSustained(before, e).steadily()), "=", 1, "", "1 where the rates, the straightness and the multiplication held without the last round, too: what holds once may do so by chance; leaking needs it"),
+			compare("a round before", bit(newSustained(before, e, f).steadily()), "=", 1, "", "1 where the rates, the straightness and the multiplication held without the last round, too: what holds once may do so by chance; leaking needs it"),
 			either, holds, "it has been steady for one round only; " + more,
 		})
 	}
@@ -467,7 +489,7 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 			either, holds, fmt.Sprintf("only %.0f of the goroutines that appeared in the rounds are still there: the others are new ones, so they come and go", *s.survived),
 		})
 	}
-	if since, gap := lullBeyond(s.operations(), s.values(), u.returned); gap > 0 {
+	if since, gap := lullBeyond(s.operations(), s.values(), 2*u.returned); gap > 0 {
 		gates = append(gates, gate{
 			compare("lull", since, "≥", ruleOfThree*gap, "", "operations since the last large rise, against three times the most that lay between two: if fewer, that nothing came is no sign that it stopped; clean needs it"),
 			holds, either, fmt.Sprintf("it grew in steps up to %.0f operations apart, and %.0f without one are too few to tell that it stopped; %s", gap, since, more),

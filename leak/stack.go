@@ -103,14 +103,20 @@ func (f Frame) Standard() bool {
 	return slices.Contains(standardRoots, root)
 }
 
-// Place is the frame that tells what the stack is about: the innermost outside the standard library. Where there is
-// none it is the top, or for a goroutine that waits in the network poller the code that reads or writes.
-func (s Stack) Place() Frame {
+// Origin is the innermost frame outside the standard library: the code to look at first. Where there is none it is
+// Place.
+func (s Stack) Origin() Frame {
 	for _, f := range s.Frames {
 		if f.Func != "" && !f.Standard() {
 			return f
 		}
 	}
+	return s.Place()
+}
+
+// Place is the innermost frame that tells what the stack is about: the top, or for a goroutine that waits
+// in the network poller the code that reads or writes.
+func (s Stack) Place() Frame {
 	if s.Top().Package() != "internal/poll" {
 		return s.Top()
 	}
