@@ -5,7 +5,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -338,5 +340,93 @@ func TestTheUnitDoesNotMatter(t *testing.T) {
 		if open > runs*4/100 { // one in a hundred
 			t.Errorf("%s: %d of %d are undecided", tt.name, open, 4*runs)
 		}
+	}
+}
+
+// scaledRecord is a run with a time budget whose rounds double, of a program with so many goroutines in receive
+// after so many operations.
+func scaledRecord(rounds int, idle float64, at func(operations float64) float64) (*leak.Scenario, *leak.Record) {
+	s := &leak.Scenario{Spec: leak.Spec{
+		For: leak.Duration(time.Minute), Variants: []leak.Variant{{Name: "v", Expect: leak.ExpectClean}},
+		Checks: []leak.Block[leak.Check]{
+			{Kind: "growth", Name: "goroutines", Value: &Growth{Probe: "goroutine"}},
+			{Kind: "stack", Name: "any-stack", Value: &Stack{Probe: "goroutine", Match: ".", Each: true}},
+		},
+	}}
+	start := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+	v := variantOf("v", make([]float64, rounds+1)...)
+	n := 0
+	shots := append(pointersTo(v.Snapshots), v.Idle)
+	for i, shot := range shots {
+		if i > 0 && i <= rounds {
+			shot.Load = []leak.Tally{{Action: "post", Attempted: 10 << i, Succeeded: 10 << i}}
+			n += 10 << i
+		}
+		value := idle
+		if i <= rounds {
+			value = at(float64(n))
+		}
+		shot.Operations, shot.Time = n, start.Add(time.Duration(i)*4*time.Second)
+		shot.Samples[0].Values["count"] = value + 10
+		shot.Samples[0].Groups["dump"] = []leak.Group{{Stack: receiveID, Count: int64(value)}, {Stack: servingID, Count: 10}}
+	}
+	v.Spent, v.Stopped = true, "its 1m0s are over"
+	return s, &leak.Record{
+		Plan:    leak.Plan{Rounds: leak.MaxScaledRounds, Variants: []string{"v"}, For: s.Spec.For, Looks: s.Spec.Looks()},
+		Metrics: testMetrics(), Variants: []leak.VariantRecord{v},
+	}
+}
+
+// Without a bound the outcome hangs on whether growth goes on, and failed operations excuse clean alone.
+func TestJudgeWithoutABound(t *testing.T) {
+	leaks := func(n float64) float64 { return n }
+	failing := func(r *leak.Record) {
+		for i := range r.Variants[0].Snapshots[1:] {
+			load := &r.Variants[0].Snapshots[1+i].Load[0]
+			load.Failed = load.Attempted / 10
+			load.Succeeded -= load.Failed
+			load.Errors = []leak.ErrorCount{{Message: "500 Internal Server Error", Count: load.Failed}}
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		rounds int
+		idle   float64
+		at     func(float64) float64
+		change func(*leak.Record)
+		want   leak.Outcome
+		reason string
+	}{
+		{"a leak", 10, 20460, leaks, nil, leak.Leaking, "any-stack leaks: +1.00 goroutines per operation, blocked in chan send at watch.(*StreamWatcher).receive, sustained over 20,460 operations"},
+		{"what it makes of a day", 10, 20460, leaks, nil, leak.Leaking, "at 100 operations a second, 8,640,000 goroutines a day"},
+		{"a leak on an error path", 10, 20460, leaks, failing, leak.Leaking, "2046 of 20460 operations (post) failed: 500 Internal Server Error"},
+		{"nothing", 10, 0, func(float64) float64 { return 0 }, nil, leak.Clean, "a leak below 0.00029 goroutines per operation would not have been detected"},
+		{"nothing, while operations fail", 10, 0, func(float64) float64 { return 0 }, failing, leak.Inconclusive, "2046 of 20460 operations (post) failed"},
+		{"a pool that is full", 10, 300, func(n float64) float64 { return min(n, 300) }, nil, leak.Clean, "the +300 before have stopped"},
+		{"one that fills in the last round", 10, 15000, func(n float64) float64 { return min(n, 15000) }, nil, leak.Inconclusive, "it is slowing down"},
+		{"what a timeout ends", 10, 1, leaks, nil, leak.Clean, "1.00 goroutines per operation linger for up to 5 s and then go away"},
+		{"what goes away slowly", 10, 15000, leaks, nil, leak.Inconclusive, "so it drains"},
+		{"too few rounds", 4, 300, leaks, nil, leak.Inconclusive, "a trend needs 5 rounds"},
+	} {
+		s, r := scaledRecord(tt.rounds, tt.idle, tt.at)
+		if tt.change != nil {
+			tt.change(r)
+		}
+		vv := Judge(s, r).Variants[0]
+		if vv.Outcome != tt.want || !strings.Contains(vv.Reason, tt.reason) {
+			t.Errorf("%s: %v: %s", tt.name, vv.Outcome, vv.Reason)
+		}
+	}
+}
+
+// Growth within a budget is reported, not hidden.
+func TestGrowthWithinTheBudget(t *testing.T) {
+	f := judgeValues(4, 0, 20, 40, 60, 80, 100, 120, 140)
+	want := "heap.alloc grows 1 B per operation (p = 5.5e-06), within the budget of 4 B; at 100 operations a second, 8.24 MiB a day"
+	if f.Outcome != leak.Clean || f.Summary != want {
+		t.Errorf("%v: %s", f.Outcome, f.Summary)
+	}
+	if f := judgeValues(4, 5, 5, 5, 5, 5, 5, 5, 5); strings.Contains(f.Summary, "budget") {
+		t.Error(f.Summary)
 	}
 }
