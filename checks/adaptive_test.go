@@ -53,7 +53,7 @@ func TestBackground(t *testing.T) {
 		if tt.change != nil {
 			tt.change(&v)
 		}
-		for _, c := range []leak.Check{&Growth{Probe: "goroutine", MaxPerOp: 0.01}, stackCheck()} {
+		for _, c := range []leak.Check{&Growth{Probe: "goroutine", MaxPerOp: quantity(0.01)}, stackCheck()} {
 			f := c.Check(evidenceOf(v, 7))
 			if f.Outcome != tt.want || !strings.Contains(f.Summary, tt.summary) && f.Kind == "growth" || f.Floor != tt.floor {
 				t.Errorf("%s: %s: %v, floor %v: %s", tt.name, f.Kind, f.Outcome, f.Floor, f.Summary)
@@ -69,7 +69,7 @@ func TestRhythmIsTold(t *testing.T) {
 	for i, shot := range pointersTo(v.Snapshots) {
 		shot.Time = shot.Time.Add(time.Duration(i%3) * 4 * time.Second)
 	}
-	f := (&Growth{Probe: "goroutine", MaxPerOp: 0.01}).Check(evidenceOf(v, 7))
+	f := (&Growth{Probe: "goroutine", MaxPerOp: quantity(0.01)}).Check(evidenceOf(v, 7))
 	if f.Outcome != leak.Leaking || f.Rhythm != "round" || !strings.Contains(f.Summary, "it grows by the round, not by the operation") {
 		t.Errorf("%v, %q: %s", f.Outcome, f.Rhythm, f.Summary)
 	}

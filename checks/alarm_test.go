@@ -17,9 +17,9 @@ func TestFalseAlarmRate(t *testing.T) {
 		Rounds:   6,
 		Variants: []leak.Variant{{Name: "v", Expect: leak.ExpectClean}},
 		Checks: []leak.Block[leak.Check]{
-			{Kind: "growth", Name: "count", Value: &Growth{Probe: "goroutine", MaxPerOp: 0.01}},
-			{Kind: "growth", Name: "alloc", Value: &Growth{Probe: "heap", MaxPerOp: 0.01}},
-			{Kind: "growth", Name: "objects", Value: &Growth{Probe: "heap", Metric: "objects", MaxPerOp: 0.01}},
+			{Kind: "growth", Name: "count", Value: &Growth{Probe: "goroutine", MaxPerOp: quantity(0.01)}},
+			{Kind: "growth", Name: "alloc", Value: &Growth{Probe: "heap", MaxPerOp: quantity(0.01)}},
+			{Kind: "growth", Name: "objects", Value: &Growth{Probe: "heap", Metric: "objects", MaxPerOp: quantity(0.01)}},
 		},
 	}}
 	if err := Feasible(s, 1); err != nil {
@@ -85,7 +85,7 @@ func TestFeasible(t *testing.T) {
 		}
 		e := evidenceOf(variantOf("v", values...), rounds)
 		e.Alpha = share
-		return (&Growth{Probe: "goroutine", MaxPerOp: 0.01}).Check(e).Outcome
+		return (&Growth{Probe: "goroutine", MaxPerOp: quantity(0.01)}).Check(e).Outcome
 	}
 	for rounds := 5; rounds < 9; rounds++ {
 		if o := perfectly(rounds, perfect(rounds)*1.001); o != leak.Leaking {

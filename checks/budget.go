@@ -3,6 +3,7 @@ package checks
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/stats"
@@ -18,6 +19,16 @@ const falseAlarmBudget = 1e-3
 // one easier.
 func alpha(s *leak.Scenario, variants, looks int) float64 {
 	return falseAlarmBudget / float64(max(trendTests(s)*variants, 1)*max(looks, 1))
+}
+
+// spent is the share of a time budget that has gone by since the baseline: 1 where there is none, or it ended the
+// run.
+func spent(budget time.Duration, v *leak.VariantRecord) float64 {
+	if budget <= 0 || v.Spent || len(v.Snapshots) == 0 {
+		return 1
+	}
+	took := v.Snapshots[len(v.Snapshots)-1].Time.Sub(v.Snapshots[0].Time)
+	return min(max(took.Seconds()/budget.Seconds(), 0), 1)
 }
 
 // trendTests counts the checks that draw on the budget.

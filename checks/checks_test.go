@@ -128,7 +128,7 @@ func TestGrowthGuards(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&v)
 			}
-			f := (&Growth{Probe: "goroutine", Metric: "count", MaxPerOp: 0.01}).Check(evidenceOf(v, len(tt.values)-1))
+			f := (&Growth{Probe: "goroutine", Metric: "count", MaxPerOp: quantity(0.01)}).Check(evidenceOf(v, len(tt.values)-1))
 			if f.Outcome != tt.want || !strings.Contains(f.Summary, tt.summary) {
 				t.Errorf("%v: %s\n%+v", f.Outcome, f.Summary, f.Gates)
 			}
@@ -154,7 +154,7 @@ func TestGrowthStoppedBy(t *testing.T) {
 		{"last rounds", []float64{0, 10, 20, 30, 40, 50, 60, 60}, "it slowed down in the last 2 rounds"},
 		{"lull", []float64{0, 1, 1, 2, 2, 2, 2, 2}, "it grew in steps up to 40 operations apart, and 80 without one"},
 	} {
-		c := &Growth{Probe: "goroutine", MaxPerOp: 0.01}
+		c := &Growth{Probe: "goroutine", MaxPerOp: quantity(0.01)}
 		f := c.Check(evidenceOf(variantOf("v", tt.values...), len(tt.values)-1))
 		if f.Outcome != leak.Inconclusive || !strings.Contains(f.Summary, tt.why) {
 			t.Errorf("%s: %v: %s", tt.gate, f.Outcome, f.Summary)
@@ -469,10 +469,10 @@ func TestValidate(t *testing.T) {
 		{"delta of nothing", &Delta{Probe: "heap"}, nil}, // 0 is a bound: no growth at all
 		{"delta, all wrong", &Delta{Max: -1}, []string{"probe", "max"}},
 		{"delta, infinite", &Delta{Probe: "heap", Max: inf}, []string{"max"}},
-		{"growth", &Growth{Probe: "heap", MaxPerOp: 0.01}, nil},
-		{"growth, all wrong", &Growth{MaxPerOp: -1}, []string{"probe", "maxPerOp"}},
+		{"growth", &Growth{Probe: "heap", MaxPerOp: quantity(0.01)}, nil},
+		{"growth, all wrong", &Growth{MaxPerOp: quantity(-1)}, []string{"probe", "maxPerOp"}},
 		{"stack", stackCheck(), nil},
-		{"stack, nothing", &Stack{}, []string{"probe", "match", "maxPerOp"}},
+		{"stack, nothing", &Stack{}, []string{"probe", "match"}},
 		{"stack, all wrong", &Stack{Probe: "goroutine", Match: "(", Callers: []string{"f", "["}, Max: quantity(-1), MaxPerOp: &inf}, []string{"match", "callers", "maxPerOp", "max", "maxPerOp"}},
 	} {
 		var fields []string

@@ -41,6 +41,14 @@ func needProbe(probe string) error {
 	return nil
 }
 
+// optionalBound is needBound for a bound that may be left out.
+func optionalBound(field string, q *leak.Quantity) error {
+	if q == nil {
+		return nil
+	}
+	return needBound(field, *q)
+}
+
 func needBound(field string, q leak.Quantity) error {
 	switch v := float64(q); {
 	case !finite(v):

@@ -22,7 +22,7 @@ func (m matcher) worst(e evidence, f leak.Finding) *leak.Finding {
 	for _, id := range ids {
 		s := series{unit: m.unit}
 		err := e.read(&s, func(shot *leak.Snapshot) (float64, error) { return m.counts[shot][id], nil })
-		if gain, _ := s.net(); err == nil && (s.rate() <= f.Bound || m.unit == "goroutines" && gain <= ComeAndGo) {
+		if gain, _ := s.net(); err == nil && (!f.Unbounded && s.rate() <= f.Bound || m.unit == "goroutines" && gain <= ComeAndGo) {
 			continue // whatever came and went, it did not grow
 		}
 		one := f

@@ -23,7 +23,10 @@ func Enough(s *leak.Scenario, v leak.Variant, record leak.VariantRecord, metrics
 	}
 	decided := true
 	for _, one := range record.Each() {
-		e := leak.Evidence{Variant: one, Rounds: lastRound(record.Snapshots), Metrics: metrics, Alpha: alpha(s, len(s.Spec.Variants)*s.Spec.Subject.Copies(), len(s.Spec.Looks()))}
+		e := leak.Evidence{
+			Variant: one, Rounds: lastRound(record.Snapshots), Metrics: metrics, Alpha: alpha(s, len(s.Spec.Variants)*s.Spec.Subject.Copies(), len(s.Spec.Looks())),
+			For: s.Spec.For.D(), Spent: spent(s.Spec.For.D(), &one),
+		}
 		if v.Expect == leak.ExpectClean {
 			e.Allow = allowances(s.Spec.Allow, record.Snapshots[len(record.Snapshots)-1].Time)
 		}
@@ -39,6 +42,11 @@ func Enough(s *leak.Scenario, v leak.Variant, record leak.VariantRecord, metrics
 			}
 			decided = false // what is clean has to stay so for as long as was asked
 			continue
+		}
+		if s.Spec.For > 0 && slices.Contains(looks, e.Rounds) {
+			if leaks := leaking(s, v, e); leaks != "" {
+				return leaks
+			}
 		}
 		decided = decided && len(looks) > 1 && slices.Contains(looks, e.Rounds) && allDecided(s, v, e)
 	}

@@ -58,7 +58,7 @@ func TestUnexplained(t *testing.T) {
 		v.Snapshots[i].Samples[1].Groups["heap"] = []leak.Group{{Stack: receiveID, Count: 1, Bytes: int64(i) << 10}}
 		v.Snapshots[i].Samples[1].Rate = 512 << 10
 	}
-	f := (&Growth{Probe: "heap", MaxPerOp: 100}).Check(evidenceOf(v, 7))
+	f := (&Growth{Probe: "heap", MaxPerOp: quantity(100)}).Check(evidenceOf(v, 7))
 	if want := "; only +7.0 KiB of +7.00 MiB are on stacks of the sampled profile, which takes one sample in 512.0 KiB"; f.Outcome != leak.Leaking || !strings.HasSuffix(f.Summary, want) {
 		t.Errorf("%v: %s", f.Outcome, f.Summary)
 	}
@@ -83,11 +83,11 @@ func TestUnexplainedOfComponents(t *testing.T) {
 	}
 	e := evidenceOf(v, 7)
 	e.Metrics["kubelet/heap.alloc"] = leak.Metric{Name: "alloc", Unit: "bytes", Default: true}
-	f := (&Growth{Probe: "kubelet/heap", MaxPerOp: 100}).Check(e)
+	f := (&Growth{Probe: "kubelet/heap", MaxPerOp: quantity(100)}).Check(e)
 	if want := "; only +7.0 KiB of +7.00 MiB are on stacks of the sampled profile"; f.Outcome != leak.Leaking || !strings.HasSuffix(f.Summary, want) {
 		t.Errorf("%v: %s", f.Outcome, f.Summary)
 	}
-	if f := (&Growth{Probe: "heap", MaxPerOp: 100}).Check(e); f.Outcome != leak.Leaking || strings.Contains(f.Summary, "sampled") {
+	if f := (&Growth{Probe: "heap", MaxPerOp: quantity(100)}).Check(e); f.Outcome != leak.Leaking || strings.Contains(f.Summary, "sampled") {
 		t.Errorf("the program's: %v: %s", f.Outcome, f.Summary)
 	}
 	program, components := evidence{e}.heaps()

@@ -28,9 +28,12 @@ func (e evidence) judge(f leak.Finding, s series, err error) leak.Finding {
 	if line, ok := s.fit(); ok {
 		f.PerOperation, f.Low, f.High = line.Slope, line.Low, line.High
 	}
-	if f.BoundPerOperation {
+	switch {
+	case f.Unbounded:
+		judgeSustained(&f, s, e)
+	case f.BoundPerOperation:
 		judgeGrowth(&f, s, e.Alpha)
-	} else {
+	default:
 		judgeDelta(&f, s)
 	}
 	// What exists is judged, so that a broken run still informs, but it decides nothing.
@@ -39,6 +42,15 @@ func (e evidence) judge(f leak.Finding, s series, err error) leak.Finding {
 		f.Summary += fmt.Sprintf(" (only %d of %d planned rounds were measured)", have, e.Rounds)
 	}
 	return f
+}
+
+// perOperation makes the finding one on growth per operation: over the bound, or without one on any that is
+// sustained.
+func perOperation(f *leak.Finding, bound *leak.Quantity) {
+	f.BoundPerOperation, f.Unbounded = true, bound == nil
+	if bound != nil {
+		f.Bound = float64(*bound)
+	}
 }
 
 // amount names what grew: "heap.alloc +21.3 KiB" or, for stacks, "+137 goroutines".
@@ -108,7 +120,12 @@ func blockedAt(f *leak.Finding) string {
 	return fmt.Sprintf("%s and on %d more stacks", where, others)
 }
 
-func place(s leak.Stack) string { return leak.Stack{Frames: s.Frames}.String() }
+func place(s leak.Stack) string {
+	if at := s.Origin().Short(); at != "" {
+		return at
+	}
+	return leak.Stack{Frames: s.Frames}.String()
+}
 
 // boundText is the bound as people write it.
 func boundText(f *leak.Finding) string { return leak.FormatValue(f.Bound, f.Unit) }

@@ -1,9 +1,12 @@
 package checks
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/stats"
@@ -11,9 +14,9 @@ import (
 
 // Growth bounds how much a metric grows per operation.
 type Growth struct {
-	Probe    string        `yaml:"probe" doc:"the probe that reads the metric"`
-	Metric   string        `yaml:"metric,omitempty" doc:"which of the probe's metrics (default: its first)"`
-	MaxPerOp leak.Quantity `yaml:"maxPerOp" doc:"the most it may grow per operation, in the metric's unit"`
+	Probe    string         `yaml:"probe" doc:"the probe that reads the metric"`
+	Metric   string         `yaml:"metric,omitempty" doc:"which of the probe's metrics (default: its first)"`
+	MaxPerOp *leak.Quantity `yaml:"maxPerOp,omitempty" doc:"a budget: how much it may grow per operation, in the metric's unit (default: none, any growth that is sustained is a leak)"`
 }
 
 // Reads tells the series that is judged.
@@ -24,7 +27,7 @@ func (c *Growth) TestsTrend() bool { return true }
 
 // Validate tells every problem of the configuration.
 func (c *Growth) Validate() error {
-	return errors.Join(needProbe(c.Probe), needBound("maxPerOp", c.MaxPerOp))
+	return errors.Join(needProbe(c.Probe), optionalBound("maxPerOp", c.MaxPerOp))
 }
 
 // Check judges the series.
@@ -34,17 +37,23 @@ func (c *Growth) Check(of leak.Evidence) leak.Finding {
 	if err := c.Validate(); err != nil {
 		return undecided(f, err)
 	}
-	f.Bound, f.BoundPerOperation = float64(c.MaxPerOp), true
+	perOperation(&f, c.MaxPerOp)
 	s, err := e.metricSeries(c.Probe, c.Metric)
 	f = e.judge(f, s, err)
 	if f.Outcome == leak.Leaking {
 		e.Allow = nil
 		if x := e.explainedOf(f.Series); x != nil && x.Unexplained != "" {
 			f.Summary += "; " + x.Unexplained
+			if f.Unbounded && x.Rate > finerRate {
+				f.Summary += fmt.Sprintf(": start the program with GODEBUG=memprofilerate=%d, or put more operations on it, to see where", finerRate)
+			}
 		}
 	}
 	return f
 }
+
+// finerRate is the sampling rate of the heap that is recommended where it was too coarse, in bytes.
+const finerRate = 4096
 
 // The numbers of the gates; those that fleets have, too, are exported.
 const (
@@ -125,6 +134,9 @@ func judgeGrowth(f *leak.Finding, s series, alpha float64) {
 		f.PerOperation, f.Low, f.High = end.Slope, end.Low, end.High
 		gain, _ := s.net()
 		f.Summary = fmt.Sprintf("%s, within %s: the %s before have stopped%s", headline(f), boundText(f), leak.FormatDelta(gain, f.Unit), floorText(f))
+	case outcome == leak.Clean && withinBudget(gates, s, all):
+		f.Summary = fmt.Sprintf("%s grows %s per operation (p = %.2g), within the budget of %s; %s%s",
+			cmp.Or(f.Series, f.Unit), strings.TrimPrefix(leak.FormatRate(f.PerOperation, f.Unit), "+"), s.trend(), boundText(f), aDay(f.PerOperation, f.Unit), floorText(f))
 	case outcome == leak.Clean:
 		f.Summary = fmt.Sprintf("%s, within %s%s", headline(f), boundText(f), floorText(f))
 	default:
@@ -133,6 +145,18 @@ func judgeGrowth(f *leak.Finding, s series, alpha float64) {
 }
 
 const gateTail = "tail growth"
+
+// withinBudget tells growth that a bound allows from none: all that a leak has to show, but its size.
+func withinBudget(gates []gate, s series, all stats.Line) bool {
+	size := []string{"growth", "lower limit", "beyond background"}
+	for _, g := range gates {
+		if g.leaking == holds && !g.Holds && !slices.Contains(size, g.Name) {
+			return false
+		}
+	}
+	b, _ := s.background()
+	return all.Low > b.most && all.Low > 0
+}
 
 func growthGates(f *leak.Finding, s, tail series, all, end stats.Line, alpha float64) []gate {
 	unit, bound := f.Unit, f.Bound

@@ -19,7 +19,7 @@ func scenario() *leak.Scenario {
 		},
 		Checks: []leak.Block[leak.Check]{
 			{Kind: "delta", Name: "goroutines", Value: &Delta{Probe: "goroutine", Max: 10}},
-			{Kind: "growth", Name: "heap", Value: &Growth{Probe: "heap", MaxPerOp: 0.05}},
+			{Kind: "growth", Name: "heap", Value: &Growth{Probe: "heap", MaxPerOp: quantity(0.05)}},
 			{Kind: "stack", Name: "receive", Value: stackCheck()},
 		},
 	}}

@@ -142,6 +142,9 @@ func (row *RecallRow) size(vv *leak.VariantVerdict, truth Truth) bool {
 		if !f.Fingerprint {
 			continue
 		}
+		if !slices.Contains([]string{"goroutines", "bytes", "descriptors"}, f.Unit) || truth == (Truth{Operations: truth.Operations}) {
+			continue // the subject cannot count it
+		}
 		s := Size{f.Unit, truth.PerOperation(f.Unit), f.PerOperation}
 		near = near && s.Error() <= sizeTolerance
 		i := slices.IndexFunc(row.Sizes, func(known Size) bool { return known.Unit == s.Unit })

@@ -25,6 +25,16 @@ type series struct {
 	name, unit string
 	points     []leak.Point
 	idle       *leak.Point
+	// idled is how many seconds after the last point that was taken.
+	idled float64
+	// objects is how many heap objects came with the growth, where a probe tells.
+	objects float64
+	// goroutines is how many came with the growth.
+	goroutines float64
+	// ended is how many of them were gone after idling.
+	ended float64
+	// coarse is how much it changes by itself.
+	coarse float64
 	// seconds are when the points were taken, since the first.
 	seconds []float64
 	// control are the points around the rounds without load.
@@ -65,11 +75,12 @@ func (e evidence) metricSeries(probe, metric string) (series, error) {
 		return series{name: probe}, fmt.Errorf("the record has no default metric of the probe %s", probe)
 	}
 	s := series{name: probe + "." + metric}
-	s.unit = e.Metrics[s.name].Unit
+	s.unit, s.coarse = e.Metrics[s.name].Unit, e.Metrics[s.name].Coarse
 	allowed, err := e.withoutAllowed(probe, metric)
 	if err != nil {
 		return s, err
 	}
+	s.objects = e.objects(probe)
 	err = e.read(&s, func(shot *leak.Snapshot) (float64, error) {
 		sample := shot.Sample(probe)
 		if sample == nil {
@@ -82,6 +93,44 @@ func (e evidence) metricSeries(probe, metric string) (series, error) {
 		return max(v-allowed(shot), min(v, 0)), nil // what is sampled may be more than what is
 	})
 	return s, err
+}
+
+// objects is how many objects of the heap a probe saw more of at the end than at the baseline, 0 where it does not
+// count them.
+func (e evidence) objects(probe string) float64 {
+	shots := wholeRounds(&e.Variant, e.Rounds)
+	if len(shots) == 0 {
+		return 0
+	}
+	first, last := shots[0].Sample(probe), shots[len(shots)-1].Sample(probe)
+	if first == nil || last == nil {
+		return 0
+	}
+	return max(0, last.Values["objects"]-first.Values["objects"])
+}
+
+// newGoroutines is how many goroutines came from the baseline to the last round, and how many of them were gone
+// after idling.
+func (e evidence) newGoroutines(shots []leak.Snapshot) (came, ended float64) {
+	if len(shots) == 0 {
+		return 0, 0
+	}
+	for _, sample := range shots[len(shots)-1].Samples {
+		for name, v := range sample.Values {
+			base := shots[0].Sample(sample.Probe)
+			if base == nil || e.Metrics[sample.Probe+"."+name].Unit != "goroutines" {
+				continue
+			}
+			came = max(came, v-base.Values[name])
+			if e.Variant.Idle == nil {
+				continue
+			}
+			if idle := e.Variant.Idle.Sample(sample.Probe); idle != nil {
+				ended = max(ended, min(v-idle.Values[name], v-base.Values[name]))
+			}
+		}
+	}
+	return came, ended
 }
 
 // defaultMetric is the metric that "" stands for, "" where the record has none.
@@ -97,6 +146,7 @@ func (e evidence) defaultMetric(probe string) string {
 // read fills the points of s, in order, up to the first that cannot be read.
 func (e evidence) read(s *series, value func(*leak.Snapshot) (float64, error)) error {
 	shots := wholeRounds(&e.Variant, e.Rounds)
+	s.goroutines, s.ended = e.newGoroutines(shots)
 	s.soak = e.Variant.Soak != nil
 	switch {
 	case len(shots) == 0:
@@ -131,6 +181,7 @@ func (e evidence) read(s *series, value func(*leak.Snapshot) (float64, error)) e
 		}
 		p.Idle = true
 		s.idle = &p
+		s.idled = idle.Time.Sub(shots[len(shots)-1].Time).Seconds()
 	}
 	return nil
 }

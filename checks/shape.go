@@ -88,8 +88,11 @@ func exactRatio(x, y []float64) (ratio, bool) {
 // lull measures how a series of steps ends: the x that has passed since its last rise, and the longest
 // that ever passed between two rises before. A rise counts if it is half as large as the largest or more,
 // so that noise is none. Gap is 0 where there were fewer than two.
-func lull(x, y []float64) (since, gap float64) {
-	largest := 0.0
+func lull(x, y []float64) (since, gap float64) { return lullBeyond(x, y, 0) }
+
+// lullBeyond is lull with only rises that are larger than chance makes them.
+func lullBeyond(x, y []float64, chance float64) (since, gap float64) {
+	largest := 2 * chance
 	for i := 1; i < len(y); i++ {
 		largest = max(largest, y[i]-y[i-1])
 	}

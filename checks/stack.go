@@ -15,16 +15,16 @@ type Stack struct {
 	Match    string         `yaml:"match" doc:"Go regular expression; it must match the full name or the file:line of one frame, or the name of the creator"`
 	Callers  []string       `yaml:"callers,omitempty" doc:"further regular expressions, outermost first; each must match a frame, in this order, further out than the frame of match"`
 	State    string         `yaml:"state,omitempty" doc:"wait state, as a goroutine dump prints it (chan send)"`
-	Max      *leak.Quantity `yaml:"max,omitempty" doc:"the most they may gain over all rounds together; this or maxPerOp"`
-	MaxPerOp *leak.Quantity `yaml:"maxPerOp,omitempty" doc:"the most they may grow per operation; this or max"`
-	Each     bool           `yaml:"each,omitempty" doc:"hold each stack that matches to maxPerOp by itself, and not their sum: one that grows cannot hide behind one that shrinks"`
+	Max      *leak.Quantity `yaml:"max,omitempty" doc:"the most they may gain over all rounds together"`
+	MaxPerOp *leak.Quantity `yaml:"maxPerOp,omitempty" doc:"a budget: how much they may grow per operation; without it and without max any growth that is sustained is a leak"`
+	Each     bool           `yaml:"each,omitempty" doc:"judge each stack that matches by itself, and not their sum: one that grows cannot hide behind one that shrinks"`
 }
 
 // Reads tells the probe whose stacks are judged.
 func (c *Stack) Reads() (probe, metric string) { return c.Probe, "" }
 
 // TestsTrend says whether the check draws on the false-alarm budget.
-func (c *Stack) TestsTrend() bool { return c.MaxPerOp != nil }
+func (c *Stack) TestsTrend() bool { return c.Max == nil }
 
 // Validate tells every problem of the configuration.
 func (c *Stack) Validate() error {
@@ -39,22 +39,16 @@ func (c *Stack) Validate() error {
 			errs = append(errs, &leak.FieldError{Field: "callers", Problem: err.Error(), Hint: "part of a function's name will do"})
 		}
 	}
-	switch {
-	case c.Max == nil && c.MaxPerOp == nil:
-		errs = append(errs, &leak.FieldError{Field: "maxPerOp", Problem: "is missing, and so is max", Hint: "maxPerOp: 0.01 bounds growth per operation"})
-	case c.Max != nil && c.MaxPerOp != nil:
+	if c.Max != nil && c.MaxPerOp != nil {
 		errs = append(errs, &leak.FieldError{Field: "maxPerOp", Problem: "cannot stand beside max", Hint: "write two checks"})
 	}
 	if c.Max != nil {
 		errs = append(errs, needBound("max", *c.Max))
 	}
-	if c.Each && c.MaxPerOp == nil {
-		errs = append(errs, &leak.FieldError{Field: "each", Problem: "needs maxPerOp", Hint: "a bound in all is one of the sum"})
+	if c.Each && c.Max != nil {
+		errs = append(errs, &leak.FieldError{Field: "each", Problem: "cannot stand beside max", Hint: "a bound in all is one of the sum"})
 	}
-	if c.MaxPerOp != nil {
-		errs = append(errs, needBound("maxPerOp", *c.MaxPerOp))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, optionalBound("maxPerOp", c.MaxPerOp))...)
 }
 
 // Check judges the sum of the stacks that match.
@@ -64,10 +58,10 @@ func (c *Stack) Check(of leak.Evidence) leak.Finding {
 	if err := c.Validate(); err != nil {
 		return undecided(f, err)
 	}
-	if c.MaxPerOp != nil {
-		f.Bound, f.BoundPerOperation = float64(*c.MaxPerOp), true
-	} else {
+	if c.Max != nil {
 		f.Bound = float64(*c.Max)
+	} else {
+		perOperation(&f, c.MaxPerOp)
 	}
 	census, err := e.census(c.Probe)
 	if err != nil {

@@ -81,7 +81,7 @@ func quantity(v float64) *leak.Quantity {
 // judgeValues runs the growth check on one series. Alpha is what each of 40 series gets of the budget; a
 // perfect trend over 7 rounds, p = 1/8! = 2.48e-5, just reaches it.
 func judgeValues(bound float64, values ...float64) leak.Finding {
-	c := &Growth{Probe: "heap", MaxPerOp: leak.Quantity(bound)}
+	c := &Growth{Probe: "heap", MaxPerOp: quantity(bound)}
 	return c.Check(leak.Evidence{Check: "heap", Variant: variantOf("v", values...), Rounds: len(values) - 1, Alpha: 2.5e-5, Metrics: testMetrics()})
 }
 

@@ -28,6 +28,9 @@ type Metric struct {
 	// Unit is "goroutines", "bytes", "objects", "descriptors" or "threads".
 	Unit string `json:"unit"`
 	Doc  string `json:"doc"`
+	// Coarse is how much it changes by itself, in steps of memory that the runtime or the kernel hand out, 0 where
+	// every change counts.
+	Coarse float64 `json:"coarse,omitempty"`
 	// Default marks the metric that a check means when it names none: a probe's first.
 	Default bool `json:"default,omitempty"`
 }
@@ -76,6 +79,11 @@ type Preparer interface {
 // needs a cluster. UsesPods tells whether it needs pods that run too, and so a cluster with nodes.
 type ClusterUser interface {
 	UsesPods() bool
+}
+
+// Scaler is an optional extra of an action: Scaled is the same action with so many times the operations.
+type Scaler interface {
+	Scaled(factor int) Action
 }
 
 // Probe is a way to read a subject. Sample takes one reading.
@@ -134,6 +142,10 @@ type Evidence struct {
 	Rounds int
 	// Alpha is this check's share of the run's false-alarm budget.
 	Alpha float64
+	// For is the time budget of the run, 0 where rounds were fixed; Spent is the share of it that has gone by, 1
+	// where no more operations will come.
+	For   time.Duration
+	Spent float64
 	// Allow are the known leaks that do not count.
 	Allow []Allowance
 }

@@ -1,12 +1,31 @@
 package leak
 
+import "time"
+
+// Rounds of a scenario with a time budget: how many there are at most, and after which the judgement may end it
+// first. Each has up to twice the operations of the one before.
+const (
+	MaxScaledRounds = 24
+	FirstScaledLook = 6
+)
+
+// Linger is how long what will end by itself may take: longer than the timeout of 30 s that most clients have.
+// Growth that is younger may yet go.
+const Linger = 40 * time.Second
+
 // Looks are the rounds after which the judgement may end a variant, fixed before the run: every
-// Rounds rounds, up to MaxRounds; those of a soak double.
+// Rounds rounds, up to MaxRounds; every one from the sixth on where there is a time budget; those of a soak double.
 func (s *Spec) Looks() []int {
 	if s.Soak != nil {
 		return s.Soak.looks()
 	}
 	var looks []int
+	if s.For > 0 {
+		for n := FirstScaledLook; n <= MaxScaledRounds; n++ {
+			looks = append(looks, n)
+		}
+		return looks
+	}
 	for n := s.Rounds; n < s.MaxRounds; n += s.Rounds {
 		looks = append(looks, n)
 		if s.Rounds < 1 {
@@ -20,6 +39,9 @@ func (s *Spec) Looks() []int {
 func (s *Spec) MostRounds() int {
 	if s.Soak != nil {
 		return s.Soak.Rounds()
+	}
+	if s.For > 0 {
+		return MaxScaledRounds
 	}
 	return max(s.Rounds, s.MaxRounds)
 }

@@ -47,6 +47,8 @@ type Plan struct {
 	Replicas int `json:"replicas,omitempty"`
 	// Looks are the rounds after which a variant could end, if all was decided; Rounds is the last of them.
 	Looks []int `json:"looks,omitempty"`
+	// For is the time budget, 0 where there is none; Rounds is then the most that there may be.
+	For Duration `json:"for,omitempty"`
 	// Soak is set where rounds come by time; Rounds is then how many there are if none is late.
 	Soak *SoakSpec `json:"soak,omitempty"`
 }
@@ -111,6 +113,8 @@ type VariantRecord struct {
 	Control []Snapshot `json:"control,omitempty"`
 	// Stopped says why rounds that were planned were not needed, "" where all were run.
 	Stopped string `json:"stopped,omitempty"`
+	// Spent is set where a time budget ended before every check was decided.
+	Spent bool `json:"spent,omitempty"`
 	// Soak is how a soak went, nil for any other run. Of replicas it stands with the first.
 	Soak *SoakRecord `json:"soak,omitempty"`
 	// Quiet is what the processes did in stretches without load, while idling, Reading what they did while their
@@ -323,7 +327,7 @@ func (v *VariantRecord) Each() []VariantRecord {
 	first.Replicas = nil
 	all := []VariantRecord{first}
 	for _, r := range v.Replicas {
-		r.Cluster, r.Failure, r.Stopped = v.Cluster, v.Failure, v.Stopped
+		r.Cluster, r.Failure, r.Stopped, r.Spent = v.Cluster, v.Failure, v.Stopped, v.Spent
 		all = append(all, r)
 	}
 	return all

@@ -36,6 +36,7 @@ type Spec struct {
 	Warmup     Warmup            `yaml:"warmup,omitempty" doc:"rounds that are run and thrown away before the baseline"`
 	Rounds     int               `yaml:"rounds,omitempty" doc:"measured rounds after the baseline (default 7)"`
 	MaxRounds  int               `yaml:"maxRounds,omitempty" doc:"where some check is undecided after the rounds, as many are added again, up to so many in all (default: none are added)"`
+	For        Duration          `yaml:"for,omitempty" doc:"time budget instead of a number of rounds: rounds are added, each larger than the one before, until every check is decided, for so long"`
 	Soak       *SoakSpec         `yaml:"soak,omitempty" doc:"rounds by time instead of by number: one every so often, for so long, in a run directory that stays small; run --resume goes on with one that was cut short"`
 	Sizes      []int             `yaml:"sizes,omitempty" doc:"how often the actions are performed in each round, in turn (default [1]); different sizes tell growth per operation from growth per round or per minute"`
 	Control    int               `yaml:"control,omitempty" doc:"rounds without load before the baseline, so that what grows by itself is not blamed on the load (default 0)"`
@@ -113,6 +114,7 @@ type SubjectSpec struct {
 	Command      []string          `yaml:"command,omitempty" doc:"a local program and its arguments, instead of build"`
 	URL          string            `yaml:"url,omitempty" doc:"a program that runs already and is only read, instead of build: http, https or unix, below which pprof is found"`
 	URLs         []string          `yaml:"urls,omitempty" doc:"several programs that run already and are replicas of one another, instead of url"`
+	PID          int               `yaml:"pid,omitempty" doc:"process of the program at url, where it runs on this machine (default: the one whose socket listens at url)"`
 	Access       Access            `yaml:"access,omitempty" doc:"what proves to the program at url who asks, and to the rig who answers"`
 	Replicas     int               `yaml:"replicas,omitempty" doc:"how many of the program run at once (default 1): operations are for each in turn, each is read and judged by itself, and the worst of them is shown"`
 	Args         []string          `yaml:"args,omitempty" doc:"arguments for every variant"`

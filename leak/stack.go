@@ -94,6 +94,26 @@ func (s Stack) Top() Frame {
 // the code that it waits for.
 var waitingRoom = []string{"internal/poll", "net", "os", "io", "bufio", "crypto/tls"}
 
+// standardRoots are the first elements of the standard library's package paths.
+var standardRoots = strings.Fields("archive bufio bytes cmp compress container context crypto database debug embed encoding errors expvar flag fmt go hash html image index internal io iter log maps math mime net os path plugin reflect regexp runtime slices sort strconv strings structs sync syscall testing text time unicode unique unsafe vendor weak")
+
+// Standard tells whether the frame is in the standard library, the runtime included.
+func (f Frame) Standard() bool {
+	root, _, _ := strings.Cut(f.Package(), "/")
+	return slices.Contains(standardRoots, root)
+}
+
+// Origin is the innermost frame outside the standard library: the code to look at first. Where there is none it is
+// Place.
+func (s Stack) Origin() Frame {
+	for _, f := range s.Frames {
+		if f.Func != "" && !f.Standard() {
+			return f
+		}
+	}
+	return s.Place()
+}
+
 // Place is the innermost frame that tells what the stack is about: the top, or for a goroutine that waits
 // in the network poller the code that reads or writes.
 func (s Stack) Place() Frame {

@@ -181,15 +181,17 @@ type Finding struct {
 	Onset int `json:"onset,omitempty"`
 	// Rhythm is what it grows by, "operation", "round" or "minute", where rounds of different sizes tell.
 	Rhythm string `json:"rhythm,omitempty"`
-	// Floor is the growth per operation that could not have been told from what comes and goes without load;
-	// control rounds tell it.
+	// Floor is the growth per operation that could not have been told from chance, or, with a bound, from what
+	// comes and goes without load, as control rounds tell.
 	Floor float64 `json:"floor,omitempty"`
 	// Exactly is "2 per operation" or "1 in 10 operations" where a count grows so to the unit.
 	Exactly string `json:"exactly,omitempty"`
 	// Bound is the bound of the check, per operation or in all as BoundPerOperation says.
-	Bound             float64       `json:"bound"`
-	BoundPerOperation bool          `json:"boundPerOperation,omitempty"`
-	Stacks            []StackGrowth `json:"stacks,omitempty"`
+	Bound             float64 `json:"bound"`
+	BoundPerOperation bool    `json:"boundPerOperation,omitempty"`
+	// Unbounded is set where no bound was given: any growth that is sustained is a leak.
+	Unbounded bool          `json:"unbounded,omitempty"`
+	Stacks    []StackGrowth `json:"stacks,omitempty"`
 }
 
 // InAll tells whether the finding is on what came at once: a deadlock leaves as much after one round as

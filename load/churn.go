@@ -25,6 +25,13 @@ type Churn struct {
 // UsesPods is false: the objects need not come to life.
 func (*Churn) UsesPods() bool { return false }
 
+// Scaled has factor times the operations (leak.Scaler).
+func (a *Churn) Scaled(factor int) leak.Action {
+	scaled := *a
+	scaled.pace = a.pace.scaled(factor)
+	return &scaled
+}
+
 // Validate tells all problems at once.
 func (c *Churn) Validate() error {
 	var bad problems

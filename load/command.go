@@ -45,6 +45,13 @@ type Command struct {
 	Rules      []leak.PolicyRule `yaml:"rules,omitempty" doc:"what it may do through the API server where workers run it, in the namespace above, as in an RBAC Role; nothing else is allowed"`
 }
 
+// Scaled has factor times the operations (leak.Scaler).
+func (a *Command) Scaled(factor int) leak.Action {
+	scaled := *a
+	scaled.pace = a.pace.scaled(factor)
+	return &scaled
+}
+
 // Validate tells all problems at once.
 func (c *Command) Validate() error {
 	var bad problems

@@ -55,6 +55,13 @@ type Exec struct {
 // UsesPods is true: a pod that never runs has no commands.
 func (*Exec) UsesPods() bool { return true }
 
+// Scaled has factor times the operations (leak.Scaler).
+func (a *Exec) Scaled(factor int) leak.Action {
+	scaled := *a
+	scaled.pace = a.pace.scaled(factor)
+	return &scaled
+}
+
 // Validate tells all problems at once.
 func (e *Exec) Validate() error {
 	var bad problems

@@ -39,6 +39,12 @@ func defaultPace() pace {
 	return pace{Times: 1, Concurrency: 1, Timeout: leak.Duration(30 * time.Second)}
 }
 
+// scaled is the pace with factor times the operations.
+func (p pace) scaled(factor int) pace {
+	p.Times = min(p.Times, maxTimes/max(factor, 1)) * max(factor, 1)
+	return p
+}
+
 // problems collects what is wrong with the fields of a configuration.
 type problems []error
 

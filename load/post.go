@@ -41,6 +41,13 @@ type Post struct {
 	Answer   string `yaml:"answer,omitempty" doc:"Go regular expression that the body of the answer must match; any other is a failed operation"`
 }
 
+// Scaled has factor times the operations (leak.Scaler).
+func (a *Post) Scaled(factor int) leak.Action {
+	scaled := *a
+	scaled.pace = a.pace.scaled(factor)
+	return &scaled
+}
+
 // Validate tells all problems at once.
 func (p *Post) Validate() error {
 	var bad problems

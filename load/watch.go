@@ -40,6 +40,13 @@ type Watch struct {
 // UsesPods is false: the objects need not come to life.
 func (*Watch) UsesPods() bool { return false }
 
+// Scaled has factor times the operations (leak.Scaler).
+func (a *Watch) Scaled(factor int) leak.Action {
+	scaled := *a
+	scaled.pace = a.pace.scaled(factor)
+	return &scaled
+}
+
 // Validate tells all problems at once.
 func (w *Watch) Validate() error {
 	var bad problems

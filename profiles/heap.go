@@ -16,9 +16,9 @@ var heapKind = leak.Kind[leak.Probe]{
 	Doc: "Live heap after two forced collections: exact figures from runtime.MemStats for bounds, the sampled profile to say where. " +
 		"One collection would leave sync.Pool victims and finalizers behind.",
 	Metrics: []leak.Metric{
-		{Name: "alloc", Unit: "bytes", Doc: "MemStats.HeapAlloc"},
+		{Name: "alloc", Unit: "bytes", Coarse: 2 << 10, Doc: "MemStats.HeapAlloc"},
 		{Name: "objects", Unit: "objects", Doc: "MemStats.HeapObjects"},
-		{Name: "stack", Unit: "bytes", Doc: "MemStats.StackInuse, which leaked goroutines fill"},
+		{Name: "stack", Unit: "bytes", Coarse: 256 << 10, Doc: "MemStats.StackInuse, which leaked goroutines fill"},
 	},
 	New: func() leak.Probe { return &Heap{} },
 }

@@ -16,7 +16,7 @@ var processKind = leak.Kind[leak.Probe]{
 	Name: "process",
 	Doc:  "The process as the kernel sees it, from /proc.",
 	Metrics: []leak.Metric{
-		{Name: "rss", Unit: "bytes", Doc: "resident memory (VmRSS)"},
+		{Name: "rss", Unit: "bytes", Coarse: 4 << 20, Doc: "resident memory (VmRSS)"},
 		{Name: "descriptors", Unit: "descriptors", Doc: "open file descriptors"},
 		{Name: "threads", Unit: "threads", Doc: "kernel threads"},
 	},

@@ -374,7 +374,7 @@ func growthPoint(v view, variant, check string) (p leak.Point, bounds []limit, o
 			if x.Name != variant || f.Check != check || !finite(f.PerOperation) || len(rounds(f.Points)) < 2 {
 				continue
 			}
-			if f.BoundPerOperation {
+			if f.BoundPerOperation && !f.Unbounded {
 				bounds = []limit{{Value: f.Bound}}
 			}
 			return leak.Point{Value: f.PerOperation}, bounds, true

@@ -74,8 +74,10 @@ func (v view) metricSeries(name string, m leak.Metric, judged bool) series {
 			if f.Series != name {
 				continue
 			}
-			l.Bounds = append(l.Bounds, limit{f.Bound, f.BoundPerOperation})
-			if f.BoundPerOperation || len(l.Bounds) == 1 {
+			if !f.Unbounded {
+				l.Bounds = append(l.Bounds, limit{f.Bound, f.BoundPerOperation})
+			}
+			if f.BoundPerOperation || len(l.Bounds) <= 1 {
 				l.judge(f)
 			}
 		}
@@ -105,7 +107,10 @@ func (v view) findingSeries(row checkRow) series {
 		if len(points) == 0 {
 			continue
 		}
-		l := line{Variant: cell.Variant, Outcome: v.Variants[i].Verdict.Outcome, Points: points, Bounds: []limit{{f.Bound, f.BoundPerOperation}}}
+		l := line{Variant: cell.Variant, Outcome: v.Variants[i].Verdict.Outcome, Points: points}
+		if !f.Unbounded {
+			l.Bounds = []limit{{f.Bound, f.BoundPerOperation}}
+		}
 		if !f.InAll() {
 			l.Slope, l.Fitted = theilSen(points)
 			l.judge(*f)

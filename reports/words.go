@@ -52,6 +52,9 @@ func perOperation(v float64, unit string) string {
 
 // bound is "2.0 KiB per operation" or "10 in all".
 func bound(f leak.Finding) string {
+	if f.Unbounded {
+		return "none: growth that is sustained is a leak"
+	}
 	if f.BoundPerOperation {
 		return value(f.Bound, f.Unit) + " per operation"
 	}

@@ -41,6 +41,9 @@ func (m *measurement) control(ctx context.Context, took time.Duration) error {
 // loadSized performs the actions of a round as often as the round is large.
 func (m *measurement) loadSized(ctx context.Context, round int) ([]leak.Tally, error) {
 	var all []leak.Tally
+	if m.Scenario.Spec.For > 0 {
+		return m.loadScaled(ctx, m.Scenario.Spec.Round, m.size)
+	}
 	for range m.Scenario.Spec.Size(round) {
 		tallies, err := m.load(ctx, m.Scenario.Spec.Round)
 		if err != nil {

@@ -92,6 +92,7 @@ func Run(ctx context.Context, c Config) (*leak.Record, error) {
 	if c.Parameters != nil && r.record.Parameters != nil {
 		r.record.Parameters = c.Parameters
 	}
+	r.record.Plan.For = c.Scenario.Spec.For
 	if n := c.Scenario.Spec.Subject.Copies(); n > 1 {
 		r.record.Plan.Replicas = n
 	}

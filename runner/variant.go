@@ -37,6 +37,10 @@ type measurement struct {
 	// load of the round that is under way, reading while their counters were read before it.
 	vitals            map[string]leak.Vitals
 	activity, reading []leak.Activity
+	// began is when the time budget began, and size how many times the actions' operations the round has; both are
+	// for a scenario that has one.
+	began time.Time
+	size  int
 }
 
 // variant measures one variant on a fresh subject.
@@ -144,6 +148,7 @@ func (m *measurement) rounds(ctx context.Context) error {
 	if err := m.begin(ctx); err != nil {
 		return err
 	}
+	m.began = time.Now()
 	if m.record.Soak == nil {
 		if err := m.baseline(ctx); err != nil {
 			return err
@@ -151,6 +156,9 @@ func (m *measurement) rounds(ctx context.Context) error {
 	}
 	if m.Scenario.Spec.Soak != nil {
 		return m.soak(ctx)
+	}
+	if m.Scenario.Spec.For > 0 {
+		return m.scaled(ctx)
 	}
 	most := m.Scenario.Spec.MostRounds()
 	for i := 1; i <= most; i++ {
@@ -188,6 +196,12 @@ func (m *measurement) baseline(ctx context.Context) error {
 		m.warm(tallies)
 		took = time.Since(start)
 		m.pace.warmed(took + 2*spec.Settle.Quiet.D())
+	}
+	if spec.For > 0 {
+		var err error
+		if took, err = m.warmScaled(ctx); err != nil {
+			return fmt.Errorf("warm-up: %w", err)
+		}
 	}
 	if err := m.control(ctx, took); err != nil {
 		return fmt.Errorf("control: %w", err)

@@ -448,8 +448,10 @@ const (
 	minQuiet  = 50 * time.Millisecond
 	maxQuiet  = time.Hour
 	MaxRounds = 1000
-	maxSizes  = 100
-	maxWarmup = 100
+
+	minBudget, maxBudget = time.Second, 24 * time.Hour
+	maxSizes             = 100
+	maxWarmup            = 100
 )
 
 // soak checks rounds that come by time.
@@ -484,9 +486,26 @@ func (v *validator) soak() {
 	}
 }
 
+// budget checks the time budget.
+func (v *validator) budget() {
+	const path = "spec.for"
+	if !v.has(path) {
+		return
+	}
+	for _, other := range []string{"spec.rounds", "spec.maxRounds", "spec.soak", "spec.sizes"} {
+		if v.has(other) {
+			v.add(other, "leave one of them out", "cannot stand beside for, which says how long rounds are added")
+		}
+	}
+	if d := v.s.Spec.For.D(); d < minBudget || d > maxBudget {
+		v.add(path, "for example 60s; a soak takes longer", "%v is not between %v and %v", v.s.Spec.For, minBudget, maxBudget)
+	}
+}
+
 func (v *validator) sequence() {
 	s := v.s.Spec
 	v.soak()
+	v.budget()
 	if s.Rounds < 1 || s.Rounds > MaxRounds {
 		v.add("spec.rounds", "", "%d is not between 1 and %d", s.Rounds, MaxRounds)
 	}

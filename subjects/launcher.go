@@ -132,12 +132,7 @@ func (l *Launcher) Start(ctx context.Context, v leak.Variant, c leak.Cluster, lo
 	case len(l.Spec.Addresses()) > 0:
 		addresses := l.Spec.Addresses()
 		program, err = together(ctx, len(addresses), func(replica int) (leak.Subject, error) {
-			one, err := reach(l.Spec, addresses[replica-1], l.Builder.ScenarioDir)
-			if err != nil {
-				return nil, err
-			}
-			one.locate(ctx, addresses[replica-1])
-			return one, nil
+			return l.remote(ctx, addresses[replica-1])
 		})
 	}
 	if err != nil {
@@ -147,6 +142,28 @@ func (l *Launcher) Start(ctx context.Context, v leak.Variant, c leak.Cluster, lo
 		return program, nil
 	}
 	return observe(ctx, c, l.Spec.Components, program)
+}
+
+// remote reaches a program that runs already, and finds its process where it runs on this machine.
+func (l *Launcher) remote(ctx context.Context, address string) (leak.Subject, error) {
+	r, err := reach(l.Spec, address, l.Builder.ScenarioDir)
+	if err != nil {
+		return nil, err
+	}
+	access := l.Spec.Access
+	for _, file := range []*string{&access.CA, &access.Cert, &access.Key, &access.TokenFile} {
+		if *file != "" && !filepath.IsAbs(*file) {
+			*file = filepath.Join(l.Builder.ScenarioDir, *file)
+		}
+	}
+	process, err := Behind(ctx, address, l.Spec.Pprof, access, l.Spec.PID)
+	switch {
+	case err == nil:
+		r.follow(address, process)
+	case l.Spec.PID != 0:
+		return nil, leak.WithHint(fmt.Errorf("subject.pid: %w", err), "the process must run on this machine, may be read by you, and be the one that serves pprof")
+	}
+	return r, nil
 }
 
 func (l *Launcher) start(ctx context.Context, v leak.Variant, c leak.Cluster, log string) (leak.Subject, error) {

@@ -1,17 +1,13 @@
 package subjects
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
-	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
@@ -123,31 +119,15 @@ func procOf(p procs.Process) fs.FS {
 	return os.DirFS(p.Dir())
 }
 
-// locate finds the process behind an address of this machine, if it can be seen: who listens there, and is the one
-// that its own profiles name. A forwarder (ssh, kubectl port-forward) listens, too, and is not what is measured.
-func (r *remote) locate(ctx context.Context, address string) {
+// follow makes a process what probes read and rounds identify.
+func (r *remote) follow(address string, p procs.Process) {
+	r.target.Proc = procOf(p)
 	u, err := url.Parse(address)
-	if err != nil || elsewhere(u) {
+	if err != nil {
 		return
 	}
 	listeners := listenersAt(u)
-	holders, err := listeners()
-	if err != nil || len(holders) == 0 {
-		return
-	}
-	profile, err := r.profile(ctx)
-	if err != nil {
-		return // the probes will tell
-	}
-	i := slices.IndexFunc(holders, func(p procs.Process) bool {
-		program, err := p.Executable()
-		return err == nil && bytes.Contains(profile, []byte(program))
-	})
-	if i < 0 {
-		return
-	}
-	r.target.Proc = procOf(holders[i])
-	r.target.Process = func(context.Context) (string, error) { return nameListener(listeners())(holders[i]) }
+	r.target.Process = func(context.Context) (string, error) { return nameListener(listeners())(p) }
 }
 
 // listenersAt asks who listens at a URL of this machine.
@@ -177,32 +157,4 @@ func listenersAt(u *url.URL) func() ([]procs.Process, error) {
 		}
 		return nil, nil
 	}
-}
-
-// maxNamed bounds the profile in which a program is looked for.
-const maxNamed = 16 << 20
-
-// profile is a goroutine profile of what answers, unpacked: its mappings have the path of the program.
-func (r *remote) profile(ctx context.Context) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.target.Pprof+"/goroutine", nil)
-	if err != nil {
-		return nil, err
-	}
-	req.Close = true
-	req.Header.Set("Accept-Encoding", "identity")
-	resp, err := r.target.Transport().RoundTrip(req) // which follows no redirect
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("status %s", resp.Status)
-	}
-	unpacked, err := gzip.NewReader(io.LimitReader(resp.Body, maxNamed))
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(io.LimitReader(unpacked, maxNamed))
 }

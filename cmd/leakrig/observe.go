@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/scenarios"
+	"github.com/leakrig/leakrig/subjects"
 )
 
 // observation is what `leakrig observe` makes a scenario of.
@@ -28,6 +30,8 @@ type observation struct {
 	Insecure                 bool
 	Times, Concurrency       int
 	Operations, Warmup       int
+	Control, PID             int
+	Process                  bool
 	Rounds, MaxRounds        int
 	Quiet, Timeout           time.Duration
 	Every, For               time.Duration
@@ -35,6 +39,13 @@ type observation struct {
 	Argv                     []string
 	fleet                    fleetFlags
 }
+
+// What observe does unless flags say otherwise.
+const (
+	defaultBudget = time.Minute
+	scaledQuiet   = 300 * time.Millisecond
+	controlRounds = 2
+)
 
 // reference is what a scenario would take for a parameter; there, two dollars stand for one.
 var reference = regexp.MustCompile(`(\$+)(\([^()\s]*\))`)
@@ -56,12 +67,18 @@ spec:
     urls: {{json .URLs}}
 {{- end}}
     pprof: {{json .Pprof}}
+{{- if .PID}}
+    pid: {{.PID}}
+{{- end}}
     access: {ca: {{json .CA}}, cert: {{json .Cert}}, key: {{json .Key}}, tokenFile: {{json .TokenFile}}, insecure: {{.Insecure}}}
   variants:
     - {name: observed, expect: clean}
   warmup: {rounds: {{.Warmup}}}
 {{- if .Every}}
   soak: {every: {{.Every}}, for: {{.For}}}
+{{- else if .For}}
+  for: {{.For}}
+  control: {{.Control}}
 {{- else}}
   rounds: {{.Rounds}}
 {{- end}}
@@ -76,11 +93,24 @@ spec:
         operations: {{.Operations}}
         timeout: {{.Timeout}}
   settle: {quiet: {{.Quiet}}}
-  probes: [goroutine, heap]
+  probes: [goroutine, heap{{if .Process}}, process{{end}}]
   checks:
-    - growth: {name: goroutines, probe: goroutine, maxPerOp: {{json .MaxGoroutines}}}
-    - stack: {name: any-stack, match: ., each: true, maxPerOp: {{json .MaxGoroutines}}}
-    - growth: {name: heap, probe: heap, maxPerOp: {{json .MaxHeap}}}
+    - growth: {name: goroutines, probe: goroutine{{if .MaxGoroutines}}, maxPerOp: {{json .MaxGoroutines}}{{end}}}
+    - stack: {name: any-stack, match: ., each: true{{if .MaxGoroutines}}, maxPerOp: {{json .MaxGoroutines}}{{end}}}
+    - growth: {name: heap, probe: heap{{if .MaxHeap}}, maxPerOp: {{json .MaxHeap}}{{end}}}
+{{- if not .MaxHeap}}
+    - growth: {name: objects, probe: heap, metric: objects}
+{{- end}}
+{{- if not .MaxGoroutines}}
+    - growth: {name: stacks, probe: heap, metric: stack}
+{{- end}}
+{{- if .Process}}
+    - growth: {name: descriptors, probe: process, metric: descriptors}
+    - growth: {name: threads, probe: process, metric: threads}
+{{- if not (or .MaxHeap .MaxGoroutines)}}
+    - growth: {name: resident, probe: process, metric: rss}
+{{- end}}
+{{- end}}
 `))
 
 // Description tells the report where the scenario comes from.
@@ -139,31 +169,42 @@ stacks goroutines grow, in how many of them, and where it is worst. It only read
 			}
 			o.URLs, o.Argv = args[:n:n], args[n:]
 			switch flags := c.Flags(); {
-			case flags.Changed("every") != flags.Changed("for"):
+			case flags.Changed("every") && !flags.Changed("for"):
 				return usage(c, errors.New("--every and --for need each other"))
+			case flags.Changed("for") && !flags.Changed("every") && (flags.Changed("rounds") || flags.Changed("times") || flags.Changed("max-rounds")):
+				return usage(c, errors.New("--for says how long operations are added, --rounds, --times and --max-rounds fix how many there are"))
 			case flags.Changed("every") && (flags.Changed("rounds") || flags.Changed("max-rounds")):
 				return usage(c, errors.New("rounds come by time (--every, --for) or by number (--rounds, --max-rounds)"))
 			case flags.Changed("every") && (o.Every <= 0 || o.For <= 0):
 				return usage(c, errors.New("--every and --for must be more than 0"))
+			case !flags.Changed("every") && !flags.Changed("rounds") && !flags.Changed("times") && !flags.Changed("max-rounds"):
+				o.Times, o.Control = 1, controlRounds
+				if !flags.Changed("for") {
+					o.For = defaultBudget
+				}
+				if !flags.Changed("quiet") {
+					o.Quiet = scaledQuiet
+				}
 			}
 			a.code, err = o.run(c)
 			return err
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&o.Rounds, "rounds", 7, "measured rounds")
+	f.IntVar(&o.Rounds, "rounds", 7, "measured rounds, all alike, instead of --for")
 	f.IntVar(&o.MaxRounds, "max-rounds", 0, "where some check is undecided, go on, as many rounds at a time, up to so many (default: no more)")
 	f.DurationVar(&o.Every, "every", 0, "soak: a round so often instead of --rounds, with --for; a fleet: sweep so often (default 1m)")
-	f.DurationVar(&o.For, "for", 0, "how long to soak; a fleet: from the first sweep to the last (default 30m)")
+	f.DurationVar(&o.For, "for", 0, "how long to add operations until all is decided (default 1m); with --every how long to soak; a fleet: from the first sweep to the last (default 30m)")
 	f.BoolVar(&o.resume, "resume", false, resumeDoc)
 	f.IntVar(&o.Warmup, "warmup", 1, "rounds to throw away before the baseline")
-	f.IntVar(&o.Times, "times", 10, "invocations of the command in a round")
+	f.IntVar(&o.Times, "times", 10, "invocations of the command in a round, all rounds alike, instead of --for")
 	f.IntVar(&o.Concurrency, "concurrency", 1, "invocations under way at once, at most; of a fleet, targets read at once (default 32)")
 	f.IntVar(&o.Operations, "operations", 1, "operations that one invocation counts for")
 	f.DurationVar(&o.Timeout, "timeout", 5*time.Minute, "an invocation that takes longer has failed; of a fleet, a target that does not answer for so long (default 10s)")
-	f.DurationVar(&o.Quiet, "quiet", time.Second, "settled when no group of goroutines shrank between two such windows")
-	f.StringVar(&o.MaxGoroutines, "max-goroutines", "0.05", "the most that goroutines may grow per operation")
-	f.StringVar(&o.MaxHeap, "max-heap", "4KiB", "the most that the heap may grow per operation")
+	f.DurationVar(&o.Quiet, "quiet", time.Second, "settled when no group of goroutines shrank between two such windows; with --for alone 300ms")
+	f.StringVar(&o.MaxGoroutines, "max-goroutines", "", "budget: how many goroutines an operation may leave behind, as in 0.05 (default: none, any growth that goes on is a leak)")
+	f.StringVar(&o.MaxHeap, "max-heap", "", "budget: how much heap an operation may leave behind, as in 4KiB (default: none)")
+	f.IntVar(&o.PID, "pid", 0, "process on this machine that serves URL (default: the one whose socket listens there)")
 	f.StringVar(&o.Pprof, "pprof", "/debug/pprof", "`path` of net/http/pprof below URL")
 	f.StringVar(&o.CA, "ca", "", "PEM `file` with the authorities that its certificate may come from")
 	f.StringVar(&o.Cert, "cert", "", "PEM `file` with the client's certificate")
@@ -184,11 +225,17 @@ func (o *observation) run(c *cobra.Command) (int, error) {
 	if err := o.absolute(); err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
+	o.hidden.AddAll(o.known()...)
+	progress := newProgress(os.Stderr)
+	progress.secrets = o.hidden
+	defer progress.Done()
+	if err := o.findProcess(c.Context(), progress); err != nil {
+		return 0, err
+	}
 	var text strings.Builder
 	if err := observed.Execute(&text, o); err != nil {
 		return 0, err
 	}
-	o.hidden.AddAll(o.known()...)
 	src := scenarios.Source{Name: "observe", Data: []byte(text.String())}
 	s, err := scenarios.Load(src, kinds())
 	if err != nil {
@@ -202,10 +249,30 @@ func (o *observation) run(c *cobra.Command) (int, error) {
 	if err := errors.Join(checks.Feasible(s, 1), launcher.Check(s.Spec.Variants)); err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
-	progress := newProgress(os.Stderr)
 	progress.secrets = &private.secrets
-	defer progress.Done()
 	return o.once(c, private, s, s.Spec.Variants, leak.Kind[leak.Provider]{}, launcher, progress, format)
+}
+
+// findProcess looks for the process behind every URL, so that descriptors, threads and resident memory are read, too.
+func (o *observation) findProcess(ctx context.Context, progress leak.Progress) error {
+	access := leak.Access{CA: o.CA, Cert: o.Cert, Key: o.Key, TokenFile: o.TokenFile, Insecure: o.Insecure}
+	if o.PID != 0 && len(o.URLs) > 1 {
+		return &leak.UsageError{Err: errors.New("--pid is the process of one URL")}
+	}
+	for _, u := range o.URLs {
+		process, err := subjects.Behind(ctx, u, o.Pprof, access, o.PID)
+		if err != nil {
+			o.Process = false
+			if o.PID != 0 {
+				return &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--pid: %w", err), "it must run on this machine, may be read by you, and be the one that serves pprof")}
+			}
+			progress.Log("descriptors, threads and resident memory are not read: %v", err)
+			return nil
+		}
+		o.Process = true
+		progress.Log("%s is %s: its descriptors, threads and resident memory are read, too", u, process)
+	}
+	return nil
 }
 
 func programs(n int) string {

@@ -40,6 +40,7 @@ type runFlags struct {
 	placement string
 	variants  []string
 	rounds    int
+	budget    time.Duration
 	times     int
 	set       []string
 	runsDir   string
@@ -101,6 +102,7 @@ could not measure.`,
 	wordFlag(c, &f.cluster, "cluster", "auto", append([]string{"auto"}, kinds().Providers...), "provider")
 	c.Flags().StringSliceVar(&f.variants, "variant", nil, "run only this variant (may be given several times)")
 	c.Flags().IntVar(&f.rounds, "rounds", 0, "measured rounds, instead of the scenario's")
+	c.Flags().DurationVar(&f.budget, "for", 0, "add operations until every check is decided, for so long, instead of the scenario's rounds")
 	c.Flags().IntVar(&f.times, "times", 1, "run it so often, and say how often it went as expected")
 	c.Flags().BoolVar(&f.resume, "resume", false, resumeDoc)
 	c.Flags().StringArrayVar(&f.set, "set", nil, "value of one of the scenario's parameters, `name=value` (may be given several times)")
@@ -282,7 +284,16 @@ func (f *runFlags) apply(s *leak.Scenario) ([]leak.Variant, error) {
 	if f.resume && f.times > 1 {
 		return nil, errors.New("--resume and --times exclude each other")
 	}
+	switch {
+	case f.budget < 0 || f.budget > 0 && f.rounds > 0:
+		return nil, errors.New("--for must be more than 0, and excludes --rounds")
+	case f.budget > 0 && s.Spec.Soak != nil:
+		return nil, errors.New("--for: a soak says itself how long it takes")
+	case f.budget > 0:
+		s.Spec.For = leak.Duration(f.budget)
+	}
 	if f.rounds > 0 {
+		s.Spec.For = 0
 		s.Spec.Rounds = f.rounds
 		s.Spec.MaxRounds = max(s.Spec.MaxRounds, f.rounds)
 	}

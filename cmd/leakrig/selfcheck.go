@@ -46,9 +46,11 @@ look-alikes, which must not be called leaking. The subject itself counts what it
 the truth that sizes are held against.
 
 A leak counts as found when its fingerprint is leaking with its size within 5 %. A look-alike may be
-inconclusive, never leaking. The floor is the growth that a check could not have told from nothing here.`,
+inconclusive, never leaking. subjects/calibration/defaults.yaml is a larger suite without bounds, which takes an
+hour. The floor is the growth that a check could not have told from nothing here.`,
 		Example: `  leakrig selfcheck
-  leakrig selfcheck --suite calibration-rare --repeats 5`,
+  leakrig selfcheck --suite calibration-rare --repeats 5
+  leakrig selfcheck --suite subjects/calibration/defaults.yaml --parallel 2`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			a.code, err = f.check(c)
@@ -58,7 +60,7 @@ inconclusive, never leaking. The floor is the growth that a check could not have
 	suites := calibrationSuites()
 	c.Flags().IntVar(&f.repeats, "repeats", 1, "how often each suite is run")
 	c.Flags().IntVar(&f.parallel, "parallel", 1, "how many suites run at a time: they mostly wait, but a busy machine sees less")
-	c.Flags().StringSliceVar(&f.suites, "suite", suites, "run only this suite (may be given several times)")
+	c.Flags().StringSliceVar(&f.suites, "suite", suites, "run only this suite, or scenario file (may be given several times)")
 	c.Flags().StringSliceVar(&f.variants, "variant", nil, "run only this variant (may be given several times)")
 	c.Flags().StringVar(&f.runsDir, "runs-dir", "", "keep the run directories in this `folder`")
 	c.Flags().StringVar(&f.source, "source", "", "checkout that holds subjects/ (default: looked for from here up)")
@@ -81,7 +83,7 @@ func (f *selfCheck) check(c *cobra.Command) (int, error) {
 		return 0, &leak.UsageError{Err: fmt.Errorf("--parallel must be between 1 and %d", maxParallel)}
 	}
 	for _, suite := range f.suites {
-		if !slices.Contains(calibrationSuites(), suite) {
+		if !slices.Contains(calibrationSuites(), suite) && !strings.HasSuffix(suite, ".yaml") {
 			return 0, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--suite %s: no such suite", suite), "%s", oneOfHint(suite, calibrationSuites()))}
 		}
 	}
@@ -165,7 +167,7 @@ func (f *selfCheck) suite(ctx context.Context, name string, p leak.Progress) err
 	if err := launcher.Check(variants); err != nil {
 		return &leak.UsageError{Err: err}
 	}
-	dir, err := newRunDir(f.runsDir, name)
+	dir, err := newRunDir(f.runsDir, s.Metadata.Name)
 	if err == nil {
 		err = dir.WriteFile(leak.ScenarioFile, private.text)
 	}

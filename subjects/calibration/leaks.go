@@ -50,6 +50,10 @@ func heap(o options) func() { return rarely(o, func() { retain(o.size) }) }
 // Blocks of the allocator's own sizes, so that what is retained is what was asked for. Those with pointers
 // of more than 512 bytes have a header of 8 bytes.
 type (
+	block16 struct {
+		next *block16
+		_    [16 - 8]byte
+	}
 	block64 struct {
 		next *block64
 		_    [64 - 8]byte
@@ -66,6 +70,7 @@ type (
 
 var kept struct {
 	sync.Mutex
+	of16   *block16
 	of64   *block64
 	of1024 *block1024
 	of     *blockAny
@@ -75,6 +80,8 @@ func retain(size int) {
 	kept.Lock()
 	defer kept.Unlock()
 	switch size {
+	case 16:
+		kept.of16 = &block16{next: kept.of16}
 	case 64:
 		kept.of64 = &block64{next: kept.of64}
 	case 1024:

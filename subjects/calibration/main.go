@@ -43,11 +43,27 @@ var plants = map[string]func(options) func(){
 	"scaling":   scaling,
 	"gc":        gcNoise,
 	"keepalive": keepAlive,
+	// defaults.go
+	"thread":   thread,
+	"deep":     deep,
+	"numbers":  numbers,
+	"appended": appended,
+	"users":    users,
+	"ring":     ring,
+	"evicting": evicting,
+	"keys":     keys,
+	"workers":  workers,
+	"reload":   reload,
+	"adaptive": adaptive,
+	"timers":   timers,
+	"linger":   linger,
+	"jitter":   jitter,
+	"spikes":   spikes,
 }
 
 // options are the flags that a plant may read.
 type options struct {
-	every, after, size int
+	every, after, size, times, limit int
 }
 
 func main() {
@@ -56,7 +72,9 @@ func main() {
 	noise := flag.Bool("noise", false, "do noisy work in every operation")
 	flag.IntVar(&o.every, "every", 1, "a leak leaks in every so manieth operation")
 	flag.IntVar(&o.after, "after", 0, "a leak starts after this many operations")
-	flag.IntVar(&o.size, "size", 16<<10, "bytes that a leak of memory leaks at once: 64, 1024 or a multiple of 8192")
+	flag.IntVar(&o.times, "times", 1, "how often a leak leaks then")
+	flag.IntVar(&o.limit, "limit", 100, "how much a cache, ring or pool takes, and after how many seconds what lingers goes")
+	flag.IntVar(&o.size, "size", 16<<10, "bytes that a leak of memory leaks at once: 16, 64, 1024 or a multiple of 8192")
 	flag.Parse()
 	start, ok := plants[*plant]
 	if !ok {
@@ -105,7 +123,9 @@ func rarely(o options, leak func()) func() {
 		}
 		truth.operations.Add(1)
 		if n%o.every == 0 {
-			leak()
+			for range max(o.times, 1) {
+				leak()
+			}
 		}
 	}
 }

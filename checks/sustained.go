@@ -1,0 +1,616 @@
+package checks
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/stats"
+)
+
+// The numbers of the rule without a bound. None of them is a size of growth; docs/decisions/0019 has the reasons.
+const (
+	// Windows, as shares of all operations. With rounds that grow geometrically they have enough points.
+	straight    = 1. / 30
+	multiplied  = 3     // times the growth of the eight times shorter window before
+	maxCrooked  = 0.125 // of the growth since an eighth of the operations that any point may lie off a straight line
+	recentShare = 2     // the last half of the operations: what clean is decided on
+	steadyShare = 8     // from an eighth on: whether the rate has fallen
+	trendShare  = 64    // from a 64th on: the trend, without what happened in the first moments
+
+	// Standard deviations of the scatter that a change may have by chance, at a look and at the last.
+	noiseFactor, lastNoiseFactor = 4.5, 6.
+
+	maxDrained   = 0.05 // of the growth that may go away while idling
+	minLingering = 10.  // units
+	// What stays behind of a goroutine that has ended.
+	bytesPerGoroutine, objectsPerGoroutine, coarsePerGoroutine = 1024., 2, 256
+	minKeptPace                                                = 0.5  // of the early rate that the late one must certainly have
+	fullPace                                                   = 0.9  // of the early rate that the late one must possibly have
+	paceError                                                  = 2    // standard errors either way
+	fallenRate                                                 = 0.01 // of all growth may come in the last half of the operations where it has stopped
+	maxBackground                                              = 0.5  // of the growth that time alone may account for
+	unitsOfChance                                              = 2.   // goroutines, descriptors and threads that come and go
+	chanceEvents                                               = 3.   // the rule of three: what happens three times on average is missed in 5 % of cases
+
+	// Floors at which clean is decided before the load was multiplied as often as for a leak.
+	floorBytes, floorObjects, floorUnits = 8, 0.1, 0.002
+
+	// How much a cache, pool or ring of a healthy program may take in before it is full. As long as the time
+	// budget allows, growth has to go on four times as long as the largest would take.
+	largestPool   = 5000
+	manyEntries   = 4 * largestPool
+	enoughEntries = 6 * largestPool / 5
+	// Slow loads do not get that far. A pool of goroutines, descriptors or threads that takes in one more in each
+	// of so many operations, one after another, and reuses none, is implausible.
+	slowUnits, fewUnits, exactUnits = 1000, 300, 50
+	slowShare                       = 1. / 3 // of the time budget
+	objectsPerEntry                 = 16
+	largestBytes                    = 256 << 20
+)
+
+// counted tells units of which there is a whole number, each of them a resource of its own.
+func counted(unit string) bool { return unit != "bytes" && unit != "objects" }
+
+// sustained is what the rule without a bound reads off a series.
+type sustained struct {
+	s series
+	// recent, steady and longer are the windows.
+	recent, steady, longer series
+	// scatter is the standard deviation of one measurement, robust and not.
+	scatter, rough float64
+	// chance is how much the series may change by chance, returned the largest change that was seen to come and go,
+	// control the largest in a round without load.
+	chance, returned, control float64
+	// operations and gain are those of the recent window.
+	operations, gain  float64
+	early, late       float64 // rates
+	earlyErr, lateErr float64
+	lastRate          float64
+	rate              float64 // of the steady window
+	entries, needed   float64
+}
+
+// judgeSustained decides without a bound, three-way. The question is whether growth goes on however much the
+// operations multiply, and not how large it is. So the rounds should grow geometrically (spec.for); what counts
+// is then a share of all operations.
+//
+// Leaking, if the growth is
+//   - significant: Mann–Kendall over all measurements, or over those since the first 64th of the operations,
+//     within the check's share of the false-alarm budget;
+//   - above the noise floor: more, over the last half of the operations, than the scatter of the rounds,
+//     the control rounds and the largest fall leave to chance;
+//   - steady: the late rate is certainly more than half of the early one, and possibly nine tenths of it, and the
+//     last rounds keep up. A cache that fills at random slows down; one that fills at a constant rate stops;
+//   - kept after idling, by the same goroutines where they are known, and not due to time alone;
+//   - long enough for a cache, pool or ring to have filled (enough).
+//
+// Clean, if over the last half of the operations it grew by no more than chance, and growth before
+// that has stopped for long enough; what a leak must have to be told from chance is the floor, which is told. It
+// is decided when the floor is low, or the load has been multiplied as often as for a leak.
+func judgeSustained(f *leak.Finding, s series, e evidence) {
+	if _, n := s.net(); n <= 0 || len(s.points) < 3 {
+		f.Summary = "no operations were attempted"
+		return
+	}
+	u := newSustained(s, e, f)
+	f.Floor = u.floor()
+	if u.lingered(f) {
+		return
+	}
+	gates := u.gates(e, f)
+	for _, g := range gates {
+		f.Gates = append(f.Gates, g.Gate)
+	}
+	outcome, stopped := decide(gates, gateRecent)
+	f.Outcome = outcome
+	switch outcome {
+	case leak.Leaking:
+		onset := s.onset()
+		f.Onset = s.points[onset].Round
+		late := s.tail(len(s.points) - onset)
+		if line, ok := late.fit(); ok {
+			f.PerOperation, f.Low, f.High = line.Slope, line.Low, line.High
+		}
+		f.Exactly, f.Rhythm = late.exactly(), late.rhythm()
+		f.Summary = u.leakingText(f)
+	case leak.Clean:
+		before, _ := s.net()
+		f.PerOperation = u.gain / u.operations
+		if line, ok := u.recent.fit(); ok {
+			f.PerOperation, f.Low, f.High = line.Slope, line.Low, line.High
+		}
+		if math.Abs(f.PerOperation) <= f.Floor {
+			f.PerOperation = 0 // it cannot be told from nothing
+		}
+		f.Summary = headline(f)
+		if before > 2*u.chance {
+			f.Summary += fmt.Sprintf(": the %s before have stopped", leak.FormatDelta(before, f.Unit))
+		}
+		f.Summary += fmt.Sprintf("; a leak below %s would not have been detected", per(f.Floor, f.Unit))
+	default:
+		f.Summary = fmt.Sprintf("%s%s, but %s", headline(f), blockedAt(f), stopped.stop)
+	}
+}
+
+const gateRecent = "recent growth"
+
+// lingered decides where nearly all that had grown went away while idling: clean, with how long it lingered. It is
+// false otherwise.
+func (u *sustained) lingered(f *leak.Finding) bool {
+	s := u.s
+	gain, n := s.net()
+	few := max(u.control, s.coarse, gain/50)
+	switch {
+	case counted(s.unit):
+		few = max(few, unitsOfChance)
+	case s.unit == "objects":
+		few += objectsPerGoroutine * s.ended
+	default: // the runtime keeps what describes a goroutine, and the kernel its stack
+		few += max(bytesPerGoroutine, s.coarse/coarsePerGoroutine) * s.ended
+	}
+	if s.idle == nil || gain < max(4*few, minLingering) && s.ended < minLingering || gain <= min(u.chance, few) || s.first().Unsettled {
+		return false // or nothing grew that could linger
+	}
+	left := s.idle.Value - s.first().Value
+	g := compare("gone after idling", left, "≤", few, s.unit, "growth that is still there after idling: where next to nothing is, it lingered and did not leak; clean needs no more")
+	if !g.Holds {
+		return false
+	}
+	f.Gates, f.Outcome = append(f.Gates, g), leak.Clean
+	f.Floor = few / n
+	if counted(s.unit) {
+		f.Floor = (few + chanceEvents) / n
+	}
+	f.PerOperation, f.Low, f.High = 0, 0, 0
+	f.Summary = fmt.Sprintf("%s: %s linger for up to %.0f s and then go away; a leak below %s would not have been detected",
+		headline(f), per(max(u.longer.rate(), u.early), f.Unit), math.Ceil(s.idled/5)*5, per(f.Floor, f.Unit))
+	return true
+}
+
+// timed tells whether what grew may end by itself after a while: goroutines but those that wait for another one
+// with no time set, and whatever may be held by goroutines.
+func (u *sustained) timed(f *leak.Finding) bool {
+	if u.s.unit != "goroutines" {
+		return u.s.goroutines > minLingering || u.s.unit == "descriptors"
+	}
+	return len(f.Stacks) == 0 || !slices.Contains(forever, f.Stacks[0].Stack.State)
+}
+
+// stuckStates are the wait states in which no idle worker waits for work, and forever those that no timer ends.
+var (
+	stuckStates = []string{"chan send", "chan send (nil chan)", "chan receive (nil chan)", "select (no cases)", "sync.Mutex.Lock", "sync.RWMutex.Lock", "sync.RWMutex.RLock", "sync.WaitGroup.Wait"}
+	forever     = append(slices.Clip(stuckStates), "sync.Cond.Wait", "semacquire")
+)
+
+func newSustained(s series, e evidence, f *leak.Finding) *sustained {
+	n := s.operations()
+	total := n[len(n)-1]
+	u := &sustained{
+		s: s, recent: s.since(total / recentShare), steady: s.since(total / steadyShare), longer: s.since(total / trendShare),
+	}
+	u.scatter, u.rough = s.scatter()
+	factor := noiseFactor
+	if e.Spent >= 1 { // no later look makes up for a scatter that was underestimated
+		factor = lastNoiseFactor
+	}
+	for i := 1; i < len(s.control.values); i++ {
+		u.control = max(u.control, math.Abs(s.control.values[i]-s.control.values[i-1]))
+	}
+	u.returned = max(u.control, stats.MaxDrawdown(u.longer.values()))
+	switch {
+	case counted(s.unit):
+		if !u.longer.flat() {
+			u.returned = max(u.returned, unitsOfChance)
+		}
+		u.rough = max(u.rough, 0.5)
+	default:
+		u.returned = max(u.returned, s.coarse)
+	}
+	all, _ := s.net()
+	u.chance = max(factor*u.scatter, u.returned, fallenRate*all)
+	u.gain, u.operations = u.recent.net()
+	if line, ok := u.recent.fit(); ok {
+		u.gain = max(u.gain, line.Slope*u.operations) // one odd point at either end hides no growth
+	}
+	u.rate = u.steady.rate()
+	middle := u.steady.at(total / 2)
+	early, late := u.steady, u.steady
+	early.points, late.points = u.steady.points[:middle+1], u.steady.points[middle:]
+	u.early, u.earlyErr = early.rateWithError(u.rough)
+	u.late, u.lateErr = late.rateWithError(u.rough)
+	u.lastRate = u.steady.since(total * 3 / 4).rate()
+
+	u.entries, u.needed = u.grownEntries(e), u.neededEntries(e, f)
+	return u
+}
+
+// crooked is how far the points of the steady window lie at most off the line from its first to its last.
+func (u *sustained) crooked() float64 {
+	first, most := u.steady.first(), 0.0
+	for _, p := range u.steady.points {
+		line := first.Value + u.rate*float64(p.Operations-first.Operations)
+		most = max(most, math.Abs(p.Value-line))
+	}
+	return most
+}
+
+// steadily tells whether the growth has the shape of a leak.
+func (u *sustained) steadily() bool {
+	gain, _ := u.steady.net()
+	return gain > 0 && u.late-paceError*u.lateErr >= minKeptPace*(u.early+paceError*u.earlyErr) &&
+		u.late+paceError*u.lateErr >= fullPace*(u.early-paceError*u.earlyErr) &&
+		u.crooked() <= maxCrooked*gain+paceError*u.scatter && gain >= u.before()
+}
+
+func bit(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// before is how much there must be over the steady window, from what came over the eight times shorter one before.
+func (u *sustained) before() float64 {
+	gain, _ := u.steady.net()
+	squares := 0.0
+	for i := 1; i < len(u.s.control.values); i++ {
+		step := u.s.control.values[i] - u.s.control.values[i-1]
+		squares += step * step / 2 / float64(len(u.s.control.values)-1)
+	}
+	if u.crooked() <= straight*gain+paceError*math.Sqrt(squares) {
+		return 0
+	}
+	all, _ := u.longer.net()
+	return multiplied * (all - gain)
+}
+
+// at is the index of the last point with no more than so many operations.
+func (s series) at(operations float64) int {
+	i := 0
+	for k, p := range s.points {
+		if float64(p.Operations) <= operations {
+			i = k
+		}
+	}
+	return min(i, len(s.points)-2)
+}
+
+// since is the series from the last point with no more than so many operations on.
+func (s series) since(operations float64) series { return s.tail(len(s.points) - s.at(operations)) }
+
+// rateWithError is growth per operation from end to end, with the standard error that the scatter of both ends
+// makes.
+func (s series) rateWithError(scatter float64) (rate, err float64) {
+	_, n := s.net()
+	if n <= 0 {
+		return 0, 0
+	}
+	return s.rate(), scatter * math.Sqrt2 / n
+}
+
+// scatter estimates the standard deviation of one measurement from how far each point lies off the line between
+// its neighbours: by the median, which a knee or two do not change, and by the root of the mean square over the
+// steady window, which they do.
+func (s series) scatter() (robust, rough float64) {
+	var all []float64
+	x, y := s.operations(), s.values()
+	from, squares, n := s.at(x[len(x)-1]/trendShare), 0.0, 0
+	for i := 1; i < len(x)-1; i++ {
+		if x[i+1] <= x[i-1] {
+			continue
+		}
+		w := (x[i] - x[i-1]) / (x[i+1] - x[i-1])
+		off := (y[i] - (1-w)*y[i-1] - w*y[i+1]) / math.Sqrt(1+w*w+(1-w)*(1-w))
+		all = append(all, math.Abs(off))
+		if i > from {
+			squares, n = squares+off*off, n+1
+		}
+	}
+	for i := 1; i < len(s.control.values); i++ {
+		all = append(all, math.Abs(s.control.values[i]-s.control.values[i-1])/math.Sqrt2)
+	}
+	const madOfNormal = 1.4826 // the standard deviation of a normal distribution over its median absolute deviation
+	if n > 0 {
+		rough = math.Sqrt(squares / float64(n))
+	}
+	return madOfNormal * stats.Median(all), rough
+}
+
+// floor is the growth per operation that could not have been told from chance.
+func (u *sustained) floor() float64 {
+	chance := u.chance
+	if counted(u.s.unit) {
+		chance += chanceEvents
+	}
+	return chance / u.operations
+}
+
+// flat tells whether nothing changed at all.
+func (s series) flat() bool {
+	y := s.values()
+	return slices.Max(y) == slices.Min(y)
+}
+
+// grownEntries is how many entries a cache, pool or ring would have taken in by now: one an operation since the
+// growth began, or more where the series itself tells. So it does not matter whether 500 requests are said to be
+// 500 operations or one; the objects of a heap tell that only where no more operations come, and there were few,
+// since an entry may have hundreds.
+func (u *sustained) grownEntries(e evidence) float64 {
+	late := u.s.tail(len(u.s.points) - u.s.onset())
+	gain, n := late.net()
+	switch {
+	case counted(u.s.unit):
+		return max(n, gain)
+	case gain >= largestBytes:
+		return max(n, manyEntries)
+	case e.Spent < 1 || e.For <= 0 || n >= slowUnits:
+		return n
+	}
+	return max(n, u.s.objects/objectsPerEntry)
+}
+
+// neededEntries is how many there must be before growth that has not slowed down is no cache, pool or ring. It
+// gets fewer as the time budget runs out, of bytes and objects never so few that the largest would still be filling.
+// Counts follow exact rules and need the least: all rounds that somebody fixed beforehand are enough. Goroutines in a
+// state in which no idle worker waits need few.
+func (u *sustained) neededEntries(e evidence, f *leak.Finding) float64 {
+	stuck := u.s.unit == "goroutines" && len(f.Stacks) > 0 && slices.Contains(stuckStates, f.Stacks[0].Stack.State)
+	switch {
+	case stuck && e.Spent < 1:
+		return slowUnits
+	case e.Spent < slowShare:
+		return manyEntries
+	case !counted(u.s.unit) || e.Spent < 1:
+		return enoughEntries
+	case e.For <= 0:
+		return 0
+	case u.s.unit == "goroutines" && !stuck:
+		return slowUnits
+	case u.s.exactly() != "":
+		return exactUnits
+	}
+	return fewUnits
+}
+
+// target is the floor that is low enough for clean to be decided early.
+func target(unit string) float64 {
+	switch unit {
+	case "bytes":
+		return floorBytes
+	case "objects":
+		return floorObjects
+	}
+	return floorUnits
+}
+
+func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
+	s, unit := u.s, u.s.unit
+	p := min(s.trend(), u.longer.trend(), 0.5) * 2 // two windows
+	gain, _ := u.steady.net()
+	floor := u.floor()
+	decidable := max(target(unit), 0)
+	_, all := s.net()
+	ripe := e.Spent >= 1 || all >= manyEntries || e.Spent >= slowShare && all >= slowUnits
+	if ripe || u.chance <= s.coarse && all >= slowUnits { // it cannot be finer than it is
+		decidable = floor
+	}
+	more := u.more(e)
+	gates := []gate{
+		{
+			compare("rounds", float64(s.loaded()), "≥", minRounds, "", "rounds with operations after the baseline; fewer show no trend"),
+			holds, holds, fmt.Sprintf("a trend needs %d rounds with operations; %s", minRounds, more),
+		},
+		{settledGate("unsettled baseline", s.first()), holds, holds, unsettledBaseline},
+		{
+			compare(gateRecent, u.gain, "≤", u.chance, unit, "growth over the last half of the operations, against what the scatter of the rounds, the control rounds and the largest fall leave to chance: within it, nothing grows; beyond it, something does"),
+			holds, fails, u.filling(e),
+		},
+		{
+			compare("floor", floor, "≤", decidable, unit, "the smallest leak per operation that would have been told from chance, against one that is low enough to stop early; clean needs it until the load has been multiplied as often as a leak needs"),
+			holds, either, fmt.Sprintf("a leak below %s would not have been detected yet; %s", per(floor, unit), more),
+		},
+		{
+			compare("trend", p, "≤", e.Alpha, "", "exact one-sided Mann–Kendall p-value over all measurements, the one after idling included, or over those since the first 64th of the operations, the smaller one twice, against this check's share of the false-alarm budget; leaking needs it"),
+			either, holds, fmt.Sprintf("the trend is not sustained enough (p = %.2g, needed %.2g); %s", p, e.Alpha, more),
+		},
+		{
+			compare("drawdown", stats.MaxDrawdown(u.steady.values()), "≤", MaxFallen*gain, unit, "largest fall between two snapshots since the first eighth of the operations, against a quarter of the growth since; leaking needs it"),
+			either, holds, "it rises and falls; " + more,
+		},
+		{
+			compare("late rate, at least", u.late-paceError*u.lateErr, "≥", minKeptPace*(u.early+paceError*u.earlyErr), unit, "growth per operation over the last half of the operations less two standard errors, against half of that from an eighth to a half of them plus two: below, it may be slowing down; leaking needs it"),
+			either, holds, u.slowing(more),
+		},
+		{
+			compare("late rate, at most", u.late+paceError*u.lateErr, "≥", fullPace*(u.early-paceError*u.earlyErr), unit, "the same plus two standard errors, against nine tenths of the early rate less two: below, it is certainly slowing down; leaking needs it"),
+			either, holds, u.slowing(more),
+		},
+		{
+			compare("straightness", u.crooked(), "≤", maxCrooked*gain+paceError*u.scatter, unit, "how far growth since the first eighth of the operations lies off a straight line at most, against an eighth of it and two standard deviations of the scatter: what grows with the logarithm of the operations, such as the largest request so far, is off by a quarter; leaking needs it"),
+			either, holds, "it does not grow by the operation; " + more,
+		},
+		{
+			compare("multiplied", gain, "≥", u.before(), unit, "growth since the first eighth of the operations against three times that from a 64th to an eighth of them, which a leak exceeds eightfold and a logarithm does not; nothing is asked where it is straight within a thirtieth, as a leak after a cache has filled; leaking needs it"),
+			either, holds, "it does not grow as the operations multiply; " + more,
+		},
+		{
+			compare("last rounds", u.lastRate, "≥", MinLast*u.rate, unit, "growth per operation over the last quarter of the operations, against two thirds of the rate since the first eighth: below, it may just have stopped; leaking needs it"),
+			either, holds, u.slowing(more),
+		},
+		{
+			compare("entries", u.entries, "≥", u.needed, "", "what a cache, pool or ring would have taken in since the growth began, one an operation, or more where the growth itself tells, against the largest that is plausible; leaking needs it"),
+			either, holds, u.filling(e),
+		},
+	}
+	if e.For > 0 && len(s.points) > minRounds+1 {
+		before := s
+		before.points, before.seconds = s.points[:len(s.points)-1], s.seconds[:len(s.seconds)-1]
+		gates = append(gates, gate{
+			compare("a round before", bit(newSustained(before, e, f).steadily()), "=", 1, "", "1 where the rates, the straightness and the multiplication held without the last round, too: what holds once may do so by chance; leaking needs it"),
+			either, holds, "it has been steady for one round only; " + more,
+		})
+	}
+	if s.idle != nil {
+		kept := s.idle.Value - u.steady.first().Value
+		gates = append(gates, gate{
+			compare("left after idling", kept, "≥", minKept*gain, unit, "growth since the first eighth of the operations that is still there after the load has stopped for a while, against four fifths of it; leaking needs it"),
+			either, holds, fmt.Sprintf("only %s of %s were left after idling, so it drains", leak.FormatDelta(max(kept, 0), unit), leak.FormatDelta(gain, unit)),
+		})
+	}
+	if s.idle != nil {
+		fallen := s.last().Value - s.idle.Value
+		gates = append(gates, gate{
+			compare("fallen while idling", fallen, "≤", max(u.chance, gain*maxDrained), unit, "what went away while idling, against a twentieth of the growth since the first eighth of the operations: what goes is not kept; leaking needs it"),
+			either, holds, fmt.Sprintf("%s went away in %.0f s of idling, so it drains; %s", leak.FormatValue(fallen, unit), s.idled, more),
+		})
+	}
+	if s.idle != nil && e.For > 0 && u.timed(f) {
+		age := s.seconds[len(s.seconds)-1] - s.seconds[0] + s.idled
+		gates = append(gates, gate{
+			compare("age", age, "≥", leak.Linger.Seconds(), "", "seconds from the baseline to the measurement after idling: what a timer ends, 30 s later as a rule, is gone by then; leaking needs it"),
+			either, holds, fmt.Sprintf("it is %.0f s old, and a timeout may yet end it; %s", age, more),
+		})
+	}
+	if alone, ok := u.background(); ok {
+		gates = append(gates, gate{
+			compare("by time alone", alone, "≤", maxBackground*gain, unit, "what would have grown in the same time without load, as the control rounds and the idling tell, whichever is less, against half of the growth; leaking needs it"),
+			either, holds, fmt.Sprintf("it grows without load, too: %s of the %s would have come by time alone", leak.FormatDelta(alone, unit), leak.FormatDelta(gain, unit)),
+		})
+	}
+	if s.survived != nil {
+		all, _ := s.net()
+		gates = append(gates, gate{
+			compare("survivors", *s.survived, "≥", minKept*all, unit, "goroutines, by their numbers, that appeared in a round and were still there in the last measurement, against four fifths of the growth: a backlog that turns over has none; leaking needs it"),
+			either, holds, fmt.Sprintf("only %.0f of the goroutines that appeared in the rounds are still there: the others are new ones, so they come and go", *s.survived),
+		})
+	}
+	if since, gap := lullBeyond(s.operations(), s.values(), 2*u.returned); gap > 0 {
+		gates = append(gates, gate{
+			compare("lull", since, "≥", ruleOfThree*gap, "", "operations since the last large rise, against three times the most that lay between two: if fewer, that nothing came is no sign that it stopped; clean needs it"),
+			holds, either, fmt.Sprintf("it grew in steps up to %.0f operations apart, and %.0f without one are too few to tell that it stopped; %s", gap, since, more),
+		})
+	}
+	return append(gates, gate{settledGate("unsettled last round", s.last()), either, holds, unsettledFinal})
+}
+
+// background is what the series would have grown by in the time of the steady window without load; false where
+// nothing tells. The control rounds and the idling tell it, whichever less: both are short, and chance would
+// else be multiplied.
+func (u *sustained) background() (float64, bool) {
+	s, alone := u.s, math.Inf(1)
+	took := u.steady.seconds[len(u.steady.seconds)-1] - u.steady.seconds[0]
+	if n := len(s.control.values); n > 1 && s.control.seconds[n-1] > 0 {
+		alone = (s.control.values[n-1] - s.control.values[0]) / s.control.seconds[n-1] * took
+	}
+	if s.idle != nil && s.idled > 0 {
+		alone = min(alone, (s.idle.Value-s.last().Value)/s.idled*took)
+	}
+	return max(alone, 0), !math.IsInf(alone, 1)
+}
+
+// more is what to type to get more operations.
+func (u *sustained) more(e evidence) string {
+	switch {
+	case u.s.soak:
+		return "longer soaks decide"
+	case e.For > 0:
+		return fmt.Sprintf("--for %s decides", u.longerFor(e))
+	}
+	return fmt.Sprintf("--rounds %d decide", 4*u.s.rounds())
+}
+
+// longerFor is the time budget that would be enough for the entries that are missing, or twice the one that was
+// not.
+func (u *sustained) longerFor(e evidence) string {
+	factor := 2.0
+	if u.entries > 0 && u.entries < enoughEntries && !counted(u.s.unit) {
+		factor = max(factor, 1.5*enoughEntries/u.entries)
+	}
+	d := time.Duration(factor * float64(e.For))
+	if d > 3*time.Minute {
+		d = d.Round(time.Minute)
+	}
+	text := d.Round(10 * time.Second).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	return text
+}
+
+// filling says of growth that has not slowed down what it would take to be a cache, pool or ring.
+func (u *sustained) filling(e evidence) string {
+	_, n := u.s.tail(len(u.s.points) - u.s.onset()).net()
+	return fmt.Sprintf("whether it goes on is open: it grew over %s operations, and a cache, pool or ring would have to hold more than %s entries; %s",
+		thousands(n), thousands(u.entries), u.more(e))
+}
+
+func (u *sustained) slowing(more string) string {
+	return fmt.Sprintf("it is slowing down, from %s per operation to %s and %s in the last rounds; %s",
+		leak.FormatRate(u.early, u.s.unit), leak.FormatRate(u.late, u.s.unit), leak.FormatRate(u.lastRate, u.s.unit), more)
+}
+
+// leakingText is "heap.alloc +83 B per operation, sustained over 24,000 operations (p = 2.8e-07); at 100
+// operations a second, 684 MiB a day".
+func (u *sustained) leakingText(f *leak.Finding) string {
+	_, n := u.s.net()
+	text := fmt.Sprintf("%s%s, sustained over %s operations (p = %.2g); %s", headline(f), blockedAt(f), thousands(n), min(u.s.trend(), u.longer.trend()), aDay(f.PerOperation, f.Unit))
+	if f.Exactly != "" {
+		text += "; exactly " + f.Exactly
+	}
+	if f.Rhythm != "" && f.Rhythm != "operation" {
+		text += "; it grows by the " + f.Rhythm + ", not by the operation"
+	}
+	if f.Onset > 0 {
+		text += fmt.Sprintf("; since round %d", f.Onset+1)
+	}
+	if u.s.idle == nil {
+		text += "; not measured again after idling"
+	}
+	return text
+}
+
+// aDay says what growth makes of a day under a load that is easy to scale in the head.
+func aDay(perOperation float64, unit string) string {
+	const operations = 100
+	day := perOperation * operations * (24 * time.Hour).Seconds()
+	amount := leak.FormatValue(day, unit)
+	if unit != "bytes" {
+		amount = thousands(day) + " " + unit
+	}
+	return fmt.Sprintf("at %d operations a second, %s a day", operations, amount)
+}
+
+// per is a rate without its sign, "40 B per operation".
+func per(rate float64, unit string) string {
+	text := strings.TrimPrefix(leak.FormatRate(rate, unit), "+")
+	switch {
+	case unit == "bytes" && rate < 1:
+		text = "1 B"
+	case unit != "bytes" && rate < 0.01:
+		text = strconv.FormatFloat(rate, 'g', 2, 64)
+	}
+	if unit != "bytes" {
+		text += " " + unit
+	}
+	return text + " per operation"
+}
+
+// thousands is a whole number with commas.
+func thousands(v float64) string {
+	if math.IsInf(v, 0) || math.Abs(v) >= 1e15 {
+		return leak.FormatValue(v, "")
+	}
+	digits := strconv.FormatFloat(math.Round(v), 'f', 0, 64)
+	var parts []string
+	for len(digits) > 3 && digits[len(digits)-4] != '-' {
+		parts = append(parts, digits[len(digits)-3:])
+		digits = digits[:len(digits)-3]
+	}
+	slices.Reverse(parts)
+	return strings.Join(append([]string{digits}, parts...), ",")
+}

@@ -1,0 +1,432 @@
+package checks
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// simulated is a run with a time budget against a program whose growth is known: rounds that grow as the runner's
+// do, looks after each from the sixth on, and the idling at the end.
+type simulated struct {
+	unit string
+	// at is what stands after so many operations and seconds; it may draw at random, once for each measurement.
+	at func(operations, seconds float64) float64
+	// rate is operations a second, budget the time budget in seconds.
+	rate, budget float64
+	// batch is how many operations one invocation makes, and says how many of them the user counts for one: 500
+	// where an invocation makes 500 and nobody says so.
+	batch, says float64
+	// object is the mean size of what grows, in bytes.
+	object float64
+	// tests share the false-alarm budget.
+	tests int
+}
+
+// run is how it ends, after so many operations and seconds.
+func (r simulated) run() (leak.Finding, float64, float64) {
+	const overhead, settle, idle = 7., 0.8, 3.
+	unit, says := max(r.batch, 1), max(r.says, 1)
+	s := series{unit: r.unit}
+	if r.unit == "bytes" {
+		s.coarse = 2048
+	}
+	clock := 0.
+	for range 3 {
+		s.control.values = append(s.control.values, r.at(20, clock))
+		s.control.seconds = append(s.control.seconds, clock)
+		clock += 1 + settle
+	}
+	start := clock
+	put := func(round int, done float64) {
+		s.points = append(s.points, leak.Point{Round: round, Operations: int(done / says), Value: r.at(20+done, clock)})
+		s.seconds = append(s.seconds, clock-start)
+		if gain, _ := s.net(); r.object > 0 {
+			s.objects = max(gain, 0) / r.object
+		}
+	}
+	put(0, 0)
+	e := evidence{leak.Evidence{Check: "x", For: 60e9, Alpha: falseAlarmBudget / float64(max(r.tests, 1)*(leak.MaxScaledRounds-leak.FirstScaledLook+1))}}
+	done, size, again := 0., unit, 0
+	for round := 1; round <= leak.MaxScaledRounds; round++ {
+		took := size / r.rate
+		if clock+took+settle+idle > r.budget {
+			break
+		}
+		done += size
+		clock += took + settle
+		put(round, done)
+		if round == 1 {
+			size = max(10, 2*unit)
+		} else if took < 0.2 {
+			size *= 2
+		} else {
+			size *= 1.5
+		}
+		size = math.Ceil(size/unit) * unit
+		left := r.budget - clock - idle - settle
+		if rest := 10. - float64(round); rest > 1 {
+			size = max(min(size, (left-rest*settle)*r.rate/rest), unit)
+		} else if size/r.rate > left && size/r.rate < 2*left {
+			size = max(math.Floor(left*r.rate/unit), 1) * unit
+		}
+		if round < leak.FirstScaledLook || round < again {
+			continue
+		}
+		e.Spent = min((clock-start)/r.budget, 1)
+		if r.judge(s, e).Outcome == leak.Inconclusive {
+			continue
+		}
+		ended := clock
+		for _, wait := range []float64{idle, leak.Linger.Seconds() - (clock + idle - start) + idle} {
+			if wait < idle {
+				break
+			}
+			clock += wait
+			idled := s
+			v := r.at(20+done, clock)
+			idled.idle, idled.idled = &leak.Point{Value: v}, clock-ended
+			if f := r.judge(idled, e); f.Outcome != leak.Inconclusive {
+				return f, done, clock
+			}
+		}
+		again = round + 3
+	}
+	v := r.at(20+done, clock+idle)
+	s.idle, s.idled = &leak.Point{Value: v}, idle
+	e.Spent = 1
+	return r.judge(s, e), done, clock + idle
+}
+
+func (r simulated) judge(s series, e evidence) leak.Finding {
+	f := leak.Finding{Unit: r.unit, Series: "x", Unbounded: true, BoundPerOperation: true, Points: s.allPoints()}
+	if line, ok := s.fit(); ok {
+		f.PerOperation = line.Slope
+	}
+	judgeSustained(&f, s, e)
+	return f
+}
+
+// steadily calls f with a function that gives noise of a standard deviation.
+func noisy(rng *rand.Rand, sd float64, f func(n, t float64) float64) func(n, t float64) float64 {
+	return func(n, t float64) float64 { return 1e5 + f(n, t) + sd*rng.NormFloat64() }
+}
+
+// counts is for units that come whole.
+func whole(f func(n, t float64) float64) func(n, t float64) float64 {
+	return func(n, t float64) float64 { return 30 + math.Floor(f(n, t)) }
+}
+
+func linear(perOperation float64) func(n, t float64) float64 {
+	return func(n, _ float64) float64 { return perOperation * n }
+}
+
+// Poisson events up to n operations: a path that is drawn once.
+func events(rng *rand.Rand, perOperation float64) func(n, t float64) float64 {
+	at, count := 0., 0.
+	next := rng.ExpFloat64() / perOperation
+	return func(n, _ float64) float64 {
+		for next <= n {
+			at, count = next, count+1
+			next = at + rng.ExpFloat64()/perOperation
+		}
+		return count
+	}
+}
+
+type shape struct {
+	name string
+	unit string
+	rate float64
+	make func(rng *rand.Rand) func(n, t float64) float64
+}
+
+func TestSustainedLeaksAndLookAlikes(t *testing.T) {
+	logUniform := func(rng *rand.Rand, low, high float64) float64 {
+		return low * math.Pow(high/low, rng.Float64())
+	}
+	type rngs = *rand.Rand
+	type curve = func(n, t float64) float64
+	leaks := []shape{
+		{"bytes, 16 B to 1 MiB", "bytes", 2000, func(g rngs) curve { return noisy(g, 2000, linear(logUniform(g, 16, 1<<20))) }},
+		{"bytes behind noise", "bytes", 2000, func(g rngs) curve { return noisy(g, 50e3, linear(logUniform(g, 200, 1<<20))) }},
+		{"objects", "objects", 2000, func(g rngs) curve { return noisy(g, 20, linear(logUniform(g, 1, 50))) }},
+		{"goroutines, 3 to 1 in 10", "goroutines", 2000, func(g rngs) curve { return whole(linear(logUniform(g, 0.1, 3))) }},
+		{"goroutines by chance, 1 to 1 in 200", "goroutines", 2000, func(g rngs) curve { return whole(events(g, logUniform(g, 0.005, 1))) }},
+		{"goroutines, slow load", "goroutines", 100, func(g rngs) curve { return whole(linear(logUniform(g, 0.1, 3))) }},
+		{"late onset", "bytes", 2000, func(g rngs) curve {
+			from, by := logUniform(g, 50, 1000), logUniform(g, 64, 1<<16)
+			return noisy(g, 2000, func(n, _ float64) float64 { return by * max(0, n-from) })
+		}},
+		{"after a cache has filled", "bytes", 2000, func(g rngs) curve {
+			size, by := logUniform(g, 10, 2000), logUniform(g, 64, 1<<14)
+			return noisy(g, 2000, func(n, _ float64) float64 { return by*n + 2000*min(n, size) })
+		}},
+		{"a map of numbers, which doubles", "bytes", 2000, func(g rngs) curve {
+			by := logUniform(g, 0.2, 3)
+			return noisy(g, 2000, func(n, _ float64) float64 { return 16 * 896 * math.Exp2(math.Ceil(math.Log2(1+by*n/896))) })
+		}},
+		{"a slice, which grows by a quarter", "bytes", 2000, func(g rngs) curve {
+			by := logUniform(g, 0.2, 3)
+			return noisy(g, 2000, func(n, _ float64) float64 {
+				return 16 * 256 * math.Pow(1.25, math.Ceil(math.Log(1+by*n/256)/math.Log(1.25)))
+			})
+		}},
+		{"masked by something that shrinks", "goroutines", 2000, func(g rngs) curve {
+			return whole(func(n, _ float64) float64 { return 1000 + n - min(2*n, 1000) })
+		}},
+	}
+	healthy := []shape{
+		{"nothing", "bytes", 2000, func(g rngs) curve { return noisy(g, logUniform(g, 100, 100e3), linear(0)) }},
+		{"nothing, slow load", "bytes", 50, func(g rngs) curve { return noisy(g, logUniform(g, 100, 100e3), linear(0)) }},
+		{"goroutines that come and go", "goroutines", 2000, func(g rngs) curve {
+			return whole(func(_, _ float64) float64 { return float64(g.IntN(2 + g.IntN(8))) })
+		}},
+		{"cache, pool or ring of 10 to 5,000", "bytes", 2000, func(g rngs) curve {
+			size, entry := logUniform(g, 10, 5000), logUniform(g, 64, 1<<16)
+			return noisy(g, 2000, func(n, _ float64) float64 { return entry * min(n, size) })
+		}},
+		{"cache, pool or ring of 10 to 5,000, slow load", "bytes", 100, func(g rngs) curve {
+			size, entry := logUniform(g, 10, 5000), logUniform(g, 64, 1<<16)
+			return noisy(g, 2000, func(n, _ float64) float64 { return entry * min(n, size) })
+		}},
+		{"cache that every second operation hits", "objects", 2000, func(g rngs) curve {
+			size, hits := logUniform(g, 10, 5000), 0.3+0.7*g.Float64()
+			return noisy(g, 10, func(n, _ float64) float64 { return 3 * min(hits*n, size) })
+		}},
+		{"pool of goroutines", "goroutines", 2000, func(g rngs) curve {
+			size := math.Floor(logUniform(g, 10, 5000))
+			return whole(func(n, _ float64) float64 { return min(n, size) })
+		}},
+		{"map that gets all keys there are", "bytes", 2000, func(g rngs) curve {
+			keys, entry := logUniform(g, 10, 5000), logUniform(g, 64, 1<<16)
+			return noisy(g, 2000, func(n, _ float64) float64 { return entry * keys * (1 - math.Exp(-n/keys)) })
+		}},
+		{"buffers that adapt to the largest request", "bytes", 2000, func(g rngs) curve {
+			largest, seen := 0., 0.
+			return noisy(g, 500, func(n, _ float64) float64 {
+				for ; seen < n; seen++ {
+					largest = max(largest, g.ExpFloat64()*32e3)
+				}
+				return largest
+			})
+		}},
+		{"buffers with a heavier tail", "bytes", 2000, func(g rngs) curve {
+			largest, seen := 0., 0.
+			return noisy(g, 500, func(n, _ float64) float64 {
+				for ; seen < n; seen++ {
+					largest = max(largest, math.Exp(g.NormFloat64())*8e3)
+				}
+				return largest
+			})
+		}},
+		{"several buffers of different users", "bytes", 2000, func(g rngs) curve {
+			largest, seen := make([]float64, 1+g.IntN(16)), 0.
+			return noisy(g, 500, func(n, _ float64) float64 {
+				sum := 0.
+				for ; seen < n; seen++ {
+					i := g.IntN(len(largest))
+					largest[i] = max(largest[i], g.ExpFloat64()*8e3)
+				}
+				for _, l := range largest {
+					sum += l
+				}
+				return sum
+			})
+		}},
+		{"history of entries of any size", "bytes", 2000, func(g rngs) curve {
+			size := int(logUniform(g, 10, 1000))
+			return func(n, _ float64) float64 {
+				sum := 0.
+				for range min(int(n), size) {
+					sum += g.Float64() * 64e3
+				}
+				return sum
+			}
+		}},
+		{"reload by the clock", "bytes", 2000, func(g rngs) curve {
+			period, height := 1+9*g.Float64(), logUniform(g, 1e4, 1e7)
+			return noisy(g, 1000, func(_, t float64) float64 { return height * math.Mod(t, period) / period })
+		}},
+		{"lazy initialisation, late", "bytes", 2000, func(g rngs) curve {
+			at, height := logUniform(g, 10, 20000), logUniform(g, 1e4, 1e7)
+			return noisy(g, 1000, func(n, _ float64) float64 {
+				if n >= at {
+					return height
+				}
+				return 0
+			})
+		}},
+	}
+	for i, list := range [][]shape{leaks, healthy} {
+		for k, sh := range list {
+			t.Run(sh.name, func(t *testing.T) {
+				g := rand.New(rand.NewPCG(uint64(i), uint64(k)))
+				runs := trials(100_000 / len(healthy) / 40)
+				if share == 1 {
+					runs = 100_000 / len(healthy)
+				}
+				var seen [3]int
+				var seconds []float64
+				why := map[string]int{}
+				for range runs {
+					r := simulated{unit: sh.unit, rate: sh.rate, budget: 60, at: sh.make(g), tests: 10, object: 64}
+					f, n, took := r.run()
+					seen[f.Outcome]++
+					seconds = append(seconds, took)
+					if want := leak.Leaking; i == 0 && f.Outcome != want || i == 1 && f.Outcome != leak.Clean {
+						why[fmt.Sprintf("%v: %.250s", f.Outcome, f.Summary)]++
+						if i == 1 && f.Outcome == leak.Leaking {
+							t.Errorf("called leaking after %.0f operations: %s\n%v\n%+v", n, f.Summary, f.Points, f.Gates)
+						}
+					}
+				}
+				slices.Sort(seconds)
+				t.Logf("%d runs: inconclusive %d, clean %d, leaking %d; median %.0f s", runs, seen[0], seen[1], seen[2], seconds[len(seconds)/2])
+				shown := 0
+				for text := range why {
+					if shown++; shown > 4 {
+						break
+					}
+					t.Log(text)
+				}
+			})
+		}
+	}
+}
+
+// The same load against the same program has the same outcome, whatever is said to be an operation: 500 invocations
+// of one, one invocation of 500, or one that makes 500 and is said to be one.
+func TestTheUnitDoesNotMatter(t *testing.T) {
+	g := rand.New(rand.NewPCG(3, 3))
+	for _, tt := range []struct {
+		name, unit string
+		make       func(float64, *rand.Rand) func(n, t float64) float64
+		low, high  float64
+		want       leak.Outcome
+	}{
+		{"goroutines", "goroutines", func(v float64, _ *rand.Rand) func(n, t float64) float64 { return whole(linear(v)) }, 0.5, 3, leak.Leaking},
+		{"bytes", "bytes", func(v float64, g *rand.Rand) func(n, t float64) float64 { return noisy(g, 2000, linear(v)) }, 200, 20e3, leak.Leaking},
+		{"a cache", "bytes", func(v float64, g *rand.Rand) func(n, t float64) float64 {
+			return noisy(g, 2000, func(n, _ float64) float64 { return 1000 * min(n, v) })
+		}, 10, 3000, leak.Clean},
+		{"a pool", "goroutines", func(v float64, _ *rand.Rand) func(n, t float64) float64 {
+			v = math.Floor(v)
+			return whole(func(n, _ float64) float64 { return min(n, v) })
+		}, 10, 3000, leak.Clean},
+		{"nothing", "bytes", func(v float64, g *rand.Rand) func(n, t float64) float64 { return noisy(g, v, linear(0)) }, 10, 50e3, leak.Clean},
+	} {
+		runs, open := trials(150), 0
+		for range runs {
+			size := tt.low * math.Pow(tt.high/tt.low, g.Float64())
+			seed := g.Uint64()
+			for _, unit := range []struct{ batch, says float64 }{{1, 1}, {500, 1}, {500, 500}, {100, 100}} {
+				r := simulated{unit: tt.unit, rate: 2000, budget: 60, tests: 10, batch: unit.batch, says: unit.says, object: 64}
+				r.at = tt.make(size, rand.New(rand.NewPCG(seed, 1)))
+				f, n, _ := r.run()
+				if f.Outcome == leak.Inconclusive {
+					open++
+				} else if f.Outcome != tt.want {
+					t.Errorf("%s of %.0f, invocations of %.0f, %.0f of them said to be one: %v after %.0f: %s", tt.name, size, unit.batch, unit.says, f.Outcome, n, f.Summary)
+				}
+			}
+		}
+		if open > runs*4/100 { // one in a hundred
+			t.Errorf("%s: %d of %d are undecided", tt.name, open, 4*runs)
+		}
+	}
+}
+
+// scaledRecord is a run with a time budget whose rounds double, of a program with so many goroutines in receive
+// after so many operations.
+func scaledRecord(rounds int, idle float64, at func(operations float64) float64) (*leak.Scenario, *leak.Record) {
+	s := &leak.Scenario{Spec: leak.Spec{
+		For: leak.Duration(time.Minute), Variants: []leak.Variant{{Name: "v", Expect: leak.ExpectClean}},
+		Checks: []leak.Block[leak.Check]{
+			{Kind: "growth", Name: "goroutines", Value: &Growth{Probe: "goroutine"}},
+			{Kind: "stack", Name: "any-stack", Value: &Stack{Probe: "goroutine", Match: ".", Each: true}},
+		},
+	}}
+	start := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+	v := variantOf("v", make([]float64, rounds+1)...)
+	n := 0
+	shots := append(pointersTo(v.Snapshots), v.Idle)
+	for i, shot := range shots {
+		if i > 0 && i <= rounds {
+			shot.Load = []leak.Tally{{Action: "post", Attempted: 10 << i, Succeeded: 10 << i}}
+			n += 10 << i
+		}
+		value := idle
+		if i <= rounds {
+			value = at(float64(n))
+		}
+		shot.Operations, shot.Time = n, start.Add(time.Duration(i)*4*time.Second)
+		shot.Samples[0].Values["count"] = value + 10
+		shot.Samples[0].Groups["dump"] = []leak.Group{{Stack: receiveID, Count: int64(value)}, {Stack: servingID, Count: 10}}
+	}
+	v.Spent, v.Stopped = true, "its 1m0s are over"
+	return s, &leak.Record{
+		Plan:    leak.Plan{Rounds: leak.MaxScaledRounds, Variants: []string{"v"}, For: s.Spec.For, Looks: s.Spec.Looks()},
+		Metrics: testMetrics(), Variants: []leak.VariantRecord{v},
+	}
+}
+
+// Without a bound the outcome hangs on whether growth goes on, and failed operations excuse clean alone.
+func TestJudgeWithoutABound(t *testing.T) {
+	leaks := func(n float64) float64 { return n }
+	failing := func(r *leak.Record) {
+		for i := range r.Variants[0].Snapshots[1:] {
+			load := &r.Variants[0].Snapshots[1+i].Load[0]
+			load.Failed = load.Attempted / 10
+			load.Succeeded -= load.Failed
+			load.Errors = []leak.ErrorCount{{Message: "500 Internal Server Error", Count: load.Failed}}
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		rounds int
+		idle   float64
+		at     func(float64) float64
+		change func(*leak.Record)
+		want   leak.Outcome
+		reason string
+	}{
+		{"a leak", 10, 20460, leaks, nil, leak.Leaking, "any-stack leaks: +1.00 goroutines per operation, blocked in chan send at watch.(*StreamWatcher).receive, sustained over 20,460 operations"},
+		{"what it makes of a day", 10, 20460, leaks, nil, leak.Leaking, "at 100 operations a second, 8,640,000 goroutines a day"},
+		{"a leak on an error path", 10, 20460, leaks, failing, leak.Leaking, "2046 of 20460 operations (post) failed: 500 Internal Server Error"},
+		{"nothing", 10, 0, func(float64) float64 { return 0 }, nil, leak.Clean, "a leak below 0.00029 goroutines per operation would not have been detected"},
+		{"nothing, while operations fail", 10, 0, func(float64) float64 { return 0 }, failing, leak.Inconclusive, "2046 of 20460 operations (post) failed"},
+		{"a pool that is full", 10, 300, func(n float64) float64 { return min(n, 300) }, nil, leak.Clean, "the +300 before have stopped"},
+		{"one that fills in the last round", 10, 15000, func(n float64) float64 { return min(n, 15000) }, nil, leak.Inconclusive, "it is slowing down"},
+		{"what a timeout ends", 10, 1, leaks, nil, leak.Clean, "1.00 goroutines per operation linger for up to 5 s and then go away"},
+		{"what goes away slowly", 10, 15000, leaks, nil, leak.Inconclusive, "so it drains"},
+		{"too few rounds", 4, 300, leaks, nil, leak.Inconclusive, "a trend needs 5 rounds"},
+	} {
+		s, r := scaledRecord(tt.rounds, tt.idle, tt.at)
+		if tt.change != nil {
+			tt.change(r)
+		}
+		vv := Judge(s, r).Variants[0]
+		if vv.Outcome != tt.want || !strings.Contains(vv.Reason, tt.reason) {
+			t.Errorf("%s: %v: %s", tt.name, vv.Outcome, vv.Reason)
+		}
+	}
+}
+
+// Growth within a budget is reported, not hidden.
+func TestGrowthWithinTheBudget(t *testing.T) {
+	f := judgeValues(4, 0, 20, 40, 60, 80, 100, 120, 140)
+	want := "heap.alloc grows 1 B per operation (p = 5.5e-06), within the budget of 4 B; at 100 operations a second, 8.24 MiB a day"
+	if f.Outcome != leak.Clean || f.Summary != want {
+		t.Errorf("%v: %s", f.Outcome, f.Summary)
+	}
+	if f := judgeValues(4, 5, 5, 5, 5, 5, 5, 5, 5); strings.Contains(f.Summary, "budget") {
+		t.Error(f.Summary)
+	}
+}

@@ -1,0 +1,266 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+)
+
+// How rounds grow within a time budget.
+const (
+	// firstOperations are those of the first round, unless they take too long.
+	firstOperations = 10
+	// Short rounds double, longer ones grow by half, so that the last half of all operations has several rounds.
+	shortRound, shortFactor, longFactor = 200 * time.Millisecond, 2.0, 1.5
+	// wantedRounds should fit into the budget however slow the load is: fewer show no trend.
+	wantedRounds = 10
+	// confirmAgain is how many rounds go by before a decision that idling did not confirm is tried again.
+	confirmAgain = 3
+	// warmOperations and warmTime end the warm-up, whichever comes first.
+	warmOperations, warmTime = 20, time.Second
+	controlTime              = 500 * time.Millisecond
+	// What has grown by no more than so many, or has gone but for a twentieth, does not linger.
+	fewUnits, lingering = 5.0, 20
+	lingerSlack         = 10 * time.Second
+)
+
+// bearable is how much a program may be made to grow, by unit: what it runs on is not the rig's to use up, a process
+// of Go ends at 10,000 threads, and a dump of more goroutines stops it for long.
+var bearable = map[string]float64{"bytes": 320 << 20, "goroutines": 20_000, "descriptors": 2_000, "threads": 500}
+
+// warmScaled warms up with more and more operations, until a quarter of a minimal load is warm. It returns how
+// long a control round should be.
+func (m *measurement) warmScaled(ctx context.Context) (time.Duration, error) {
+	start, actions := time.Now(), m.Scenario.Spec.Warmup.Round
+	if len(actions) == 0 {
+		actions = m.Scenario.Spec.Round
+	}
+	for size := 2; m.next <= warmOperations && time.Since(start) < warmTime; size *= 2 {
+		tallies, err := m.loadScaled(ctx, actions, size)
+		if err != nil {
+			return 0, err
+		}
+		m.warm(tallies)
+	}
+	return max(time.Since(start), controlTime), nil
+}
+
+// loadScaled runs the actions with size times their operations.
+func (m *measurement) loadScaled(ctx context.Context, actions []leak.Block[leak.Action], size int) ([]leak.Tally, error) {
+	scaled, times := make([]leak.Block[leak.Action], len(actions)), 1
+	for i, b := range actions {
+		scaled[i] = b
+		if s, ok := b.Value.(leak.Scaler); ok {
+			scaled[i].Value = s.Scaled(size)
+		} else {
+			times = size
+		}
+	}
+	if times == 1 {
+		return m.load(ctx, scaled)
+	}
+	var all []leak.Tally
+	for range times {
+		tallies, err := m.load(ctx, actions)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, tallies...)
+	}
+	return sumTallies(all), nil
+}
+
+// scaled measures rounds that grow geometrically until all is decided, or the time budget is spent.
+func (m *measurement) scaled(ctx context.Context) error {
+	budget, again := m.Scenario.Spec.For, 0
+	why := fmt.Sprintf("its %s are over", budget)
+	g := growing{deadline: m.began.Add(budget.D()), idle: (idleFactor + 2) * m.Scenario.Spec.Settle.Quiet.D()}
+	round := 0
+	for round < m.Scenario.Spec.MostRounds() {
+		size, stop := g.next(round, m.margin(g.operations))
+		if size == 0 {
+			if stop != "" {
+				why = stop
+			}
+			break
+		}
+		round++
+		m.size = size
+		start, before := time.Now(), m.counted
+		if err := m.one(ctx, round); err != nil {
+			return fmt.Errorf("round %d: %w", round, err)
+		}
+		g.measured(size, m.counted-before, loadTime(m.record.Final().Load), time.Since(start))
+		if round < again || m.enough(round) == "" {
+			continue
+		}
+		if done, err := m.confirm(ctx, round); done || err != nil {
+			return err
+		}
+		again = round + confirmAgain
+	}
+	m.record.Spent = true
+	m.record.Stopped = fmt.Sprintf("%s: %d rounds were measured", why, round)
+	m.Progress.Log("%s: %s", m.variant.Name, m.record.Stopped)
+	return m.drain(ctx, 0)
+}
+
+// confirm asks again after idling whether all is decided, and where what grew is so young that it may yet end by
+// itself, once more when it is older.
+func (m *measurement) confirm(ctx context.Context, round int) (done bool, err error) {
+	old := m.record.Snapshots[0].Time.Add(leak.Linger)
+	for _, wait := range []time.Duration{0, time.Until(old)} {
+		if wait < 0 {
+			break
+		}
+		if err := m.drain(ctx, wait); err != nil {
+			return false, err
+		}
+		if why := m.enough(round); why != "" {
+			m.stopped(round, why)
+			return true, nil
+		}
+	}
+	for _, one := range m.each() {
+		one.record.Idle = nil
+	}
+	return false, nil
+}
+
+// drain measures after idling, for at least so long, and goes on while what has grown still goes away, for as long
+// as a timeout may take.
+func (m *measurement) drain(ctx context.Context, atLeast time.Duration) error {
+	began := time.Now()
+	if atLeast > 0 {
+		m.watch("idling")
+		if err := sleep(ctx, atLeast); err != nil {
+			return fmt.Errorf("idle: %w", err)
+		}
+	}
+	before := make([]*leak.Snapshot, len(m.each()))
+	for i, one := range m.each() {
+		before[i] = one.record.Final()
+	}
+	for {
+		if err := m.idle(ctx); err != nil {
+			return err
+		}
+		goes := false
+		for i, one := range m.each() {
+			goes = goes || m.goesAway(&one.record.Snapshots[0], one.record.Final(), before[i], one.record.Idle)
+			before[i] = one.record.Idle
+		}
+		if !goes || time.Since(began) > leak.Linger+lingerSlack {
+			return nil
+		}
+	}
+}
+
+// goesAway tells whether units that come whole, of which more than a few came since the baseline, became fewer
+// between two measurements, and are not yet all gone.
+func (m *measurement) goesAway(base, last, before, now *leak.Snapshot) bool {
+	for _, sample := range now.Samples {
+		a, b, c := base.Sample(sample.Probe), last.Sample(sample.Probe), before.Sample(sample.Probe)
+		for _, metric := range m.Metrics[sample.Probe] {
+			if limit, ok := bearable[metric.Unit]; !ok || limit > 1e6 || a == nil || b == nil || c == nil {
+				continue // bytes are given back for other reasons, too
+			}
+			v := func(s *leak.Sample) float64 { return s.Values[metric.Name] }
+			few := max(fewUnits, (v(b)-v(a))/lingering)
+			if v(b)-v(a) > few && v(c)-v(&sample) > few/2 && v(&sample)-v(a) > few {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// loadTime is how long the actions of a round took, one after another.
+func loadTime(tallies []leak.Tally) time.Duration {
+	seconds := 0.0
+	for _, t := range tallies {
+		seconds += t.Seconds
+	}
+	return time.Duration(seconds * float64(time.Second))
+}
+
+// growing plans rounds.
+type growing struct {
+	deadline time.Time
+	idle     time.Duration
+	// Of the last round: its size and operations, what a unit of size took, and what the round took beyond its load.
+	size, operations int
+	each, overhead   time.Duration
+	took             time.Duration
+}
+
+func (g *growing) measured(size, operations int, load, whole time.Duration) {
+	g.size, g.operations, g.took = size, operations, load
+	g.each, g.overhead = load/time.Duration(size), whole-load
+}
+
+// next is the size of the next round, 0 where the time is over or the program has grown enough, then with the
+// reason why if it is the latter. margin is how many more operations the program can bear, +Inf where it does
+// not grow.
+func (g *growing) next(done int, margin float64) (size int, stop string) {
+	if g.size == 0 {
+		return 1, ""
+	}
+	rest := max(wantedRounds-done, 1)
+	left := time.Until(g.deadline) - g.idle - time.Duration(rest)*g.overhead
+	fits := float64(left) / float64(max(g.each, time.Microsecond))
+	wish := longFactor * float64(g.size)
+	if g.took < shortRound {
+		wish = shortFactor * float64(g.size)
+	}
+	if done == 1 && g.operations < firstOperations {
+		wish = max(wish, float64(firstOperations*g.size)/float64(max(g.operations, 1)))
+	}
+	if !math.IsInf(margin, 1) && g.operations > 0 {
+		bears := margin * float64(g.size) / float64(g.operations)
+		if bears < 1 {
+			return 0, "more load would endanger the program, it has grown so much"
+		}
+		wish = min(wish, max(bears/float64(min(rest, 3)), 1))
+	}
+	if rest > 1 {
+		wish = min(wish, max(fits/float64(rest), 1))
+	}
+	switch {
+	case fits < 1 || fits < wish/2:
+		return 0, ""
+	case fits < wish:
+		wish = fits
+	}
+	return int(math.Ceil(wish)), ""
+}
+
+// margin is how many more operations the program may be put under, from what it grew by over the last round, the
+// fewest over all that it is read by; +Inf where nothing grows.
+func (m *measurement) margin(operations int) float64 {
+	least := math.Inf(1)
+	for _, one := range m.each() {
+		shots := one.record.Snapshots
+		if len(shots) < 2 || operations <= 0 {
+			continue
+		}
+		first, before, last := &shots[0], &shots[len(shots)-2], &shots[len(shots)-1]
+		for _, sample := range last.Samples {
+			a, b := first.Sample(sample.Probe), before.Sample(sample.Probe)
+			for _, metric := range m.Metrics[sample.Probe] {
+				limit, ok := bearable[metric.Unit]
+				if !ok || a == nil || b == nil {
+					continue
+				}
+				v := sample.Values[metric.Name]
+				if each := (v - b.Values[metric.Name]) / float64(operations); each > 0 {
+					least = min(least, max(limit-(v-a.Values[metric.Name]), 0)/each)
+				}
+			}
+		}
+	}
+	return least
+}
