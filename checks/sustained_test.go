@@ -62,12 +62,14 @@ func (r simulated) run() (leak.Finding, float64, float64) {
 		done += size
 		clock += took + settle
 		put(round, done)
-		if round == 1 {
-			size = max(10, 2*unit)
-		} else if took < 0.2 {
-			size *= 2
-		} else {
-			size *= 1.5
+		switch {
+		case round == 1:
+			size = max(10, unit)
+		case round%2 == 0:
+		case took < 0.2:
+			size *= 4
+		default:
+			size *= 2.25
 		}
 		size = math.Ceil(size/unit) * unit
 		left := r.budget - clock - idle - settle
@@ -253,6 +255,13 @@ func TestSustainedLeaksAndLookAlikes(t *testing.T) {
 		{"reload by the clock", "bytes", 2000, func(g rngs) curve {
 			period, height := 1+9*g.Float64(), logUniform(g, 1e4, 1e7)
 			return noisy(g, 1000, func(_, t float64) float64 { return height * math.Mod(t, period) / period })
+		}},
+		{"a backlog, of which the runtime keeps the largest", "bytes", 2000, func(g rngs) curve {
+			last, largest := 0., 0.
+			return noisy(g, 2000, func(n, _ float64) float64 {
+				largest, last = max(largest, n-last), n
+				return 440 * largest
+			})
 		}},
 		{"lazy initialisation, late", "bytes", 2000, func(g rngs) curve {
 			at, height := logUniform(g, 10, 20000), logUniform(g, 1e4, 1e7)
