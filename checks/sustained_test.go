@@ -52,7 +52,7 @@ func (r simulated) run() (leak.Finding, float64, float64) {
 		}
 	}
 	put(0, 0)
-	e := evidence{leak.Evidence{Check: "x", For: 60e9, Alpha: falseAlarmBudget / float64(max(r.tests, 1)*(leak.MaxScaledRounds-leak.FirstScaledLook+1))}}
+	e := evidence{leak.Evidence{Check: "x", For: time.Duration(r.budget * 1e9), Alpha: falseAlarmBudget / float64(max(r.tests, 1)*(leak.MaxScaledRounds-leak.FirstScaledLook+1))}}
 	done, size, again := 0., unit, 0
 	for round := 1; round <= leak.MaxScaledRounds; round++ {
 		took := size / r.rate
@@ -437,5 +437,52 @@ func TestGrowthWithinTheBudget(t *testing.T) {
 	}
 	if f := judgeValues(4, 5, 5, 5, 5, 5, 5, 5, 5); strings.Contains(f.Summary, "budget") {
 		t.Error(f.Summary)
+	}
+}
+
+// The smallest leak that is found in 95 % of runs, by the time budget, among noise of 2 KiB: the power curve of
+// docs/judgement.md. What is asked here is that more time finds less.
+func TestPowerCurve(t *testing.T) {
+	found := func(unit string, rate, budget, size float64) float64 {
+		runs, n := trials(40), 0
+		g := rand.New(rand.NewPCG(8, uint64(budget)))
+		for range runs {
+			at := noisy(g, 2000, linear(size))
+			if unit == "goroutines" {
+				at = whole(events(g, size))
+			}
+			if f, _, _ := (simulated{unit: unit, rate: rate, budget: budget, at: at, tests: 10}).run(); f.Outcome == leak.Leaking {
+				n++
+			}
+		}
+		return float64(n) / float64(runs)
+	}
+	for _, tt := range []struct {
+		unit string
+		rate float64
+		most float64
+	}{{"bytes", 2000, 1 << 20}, {"bytes", 200, 1 << 20}, {"goroutines", 2000, 3}, {"goroutines", 100, 3}} {
+		before := math.Inf(1)
+		text := ""
+		for _, budget := range []float64{30, 60, 300} {
+			low, high := tt.most/(1<<24), tt.most
+			if found(tt.unit, tt.rate, budget, high) < 0.95 {
+				text += fmt.Sprintf("  %.0f s: none", budget)
+				continue
+			}
+			for range 8 {
+				if middle := math.Sqrt(low * high); found(tt.unit, tt.rate, budget, middle) >= 0.95 {
+					high = middle
+				} else {
+					low = middle
+				}
+			}
+			if high > 1.5*before {
+				t.Errorf("%s at %.0f a second: %.3g in %.0f s, %.3g in less", tt.unit, tt.rate, high, budget, before)
+			}
+			before = high
+			text += fmt.Sprintf("  %.0f s: %.3g", budget, high)
+		}
+		t.Logf("%s at %.0f operations a second:%s", tt.unit, tt.rate, text)
 	}
 }
