@@ -405,7 +405,7 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 			compare("rounds", float64(s.loaded()), "≥", minRounds, "", "rounds with operations after the baseline; fewer show no trend"),
 			holds, holds, fmt.Sprintf("a trend needs %d rounds with operations; %s", minRounds, more),
 		},
-		{settledGate("unsettled baseline", s.first()), holds, holds, unsettledBaseline},
+		{settledGate("unsettled baseline", s.first()), holds, holds, "the baseline was still falling when the settle timeout ended, so it is too high; more warm-up (--warmup of observe, warmup.rounds of a scenario) lets it settle"},
 		{
 			compare(gateRecent, u.gain, "≤", u.chance, unit, "growth over the last half of the operations, against what the scatter of the rounds, the control rounds and the largest fall leave to chance: within it, nothing grows; beyond it, something does"),
 			holds, fails, u.filling(e),
@@ -495,7 +495,7 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 			holds, either, fmt.Sprintf("it grew in steps up to %.0f operations apart, and %.0f without one are too few to tell that it stopped; %s", gap, since, more),
 		})
 	}
-	return append(gates, gate{settledGate("unsettled last round", s.last()), either, holds, unsettledFinal})
+	return append(gates, gate{settledGate("unsettled last round", s.last()), either, holds, "the last round was still falling when the settle timeout ended; " + more})
 }
 
 // background returns the growth without load, extrapolated to the length of the steady window; false if nothing
@@ -516,11 +516,11 @@ func (u *sustained) background() (float64, bool) {
 func (u *sustained) more(e evidence) string {
 	switch {
 	case u.s.soak:
-		return "longer soaks decide"
+		return "a longer soak (--for) decides"
 	case e.For > 0:
 		return fmt.Sprintf("--for %s decides", u.longerFor(e))
 	}
-	return fmt.Sprintf("--rounds %d decide", 4*u.s.rounds())
+	return "--for 1m, instead of a fixed number of rounds, decides"
 }
 
 // longerFor returns a time budget that adds the missing entries, at least twice the one that was spent.
