@@ -347,7 +347,7 @@ func (u *sustained) grownEntries(e evidence) float64 {
 	switch {
 	case counted(u.s.unit):
 		return max(n, gain)
-	case gain >= largestBytes:
+	case gain >= largestBytes && e.Spent >= 1: // the runner does not make a program grow further
 		return max(n, manyEntries)
 	case e.Spent < 1 || e.For <= 0 || n >= slowUnits:
 		return n
