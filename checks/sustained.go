@@ -27,6 +27,7 @@ const (
 	straight      = 1. / 30 // distance below which growth counts as straight
 	multiplied    = 3       // growth in the steady window over growth in the window before it
 	maxBackground = 0.5     // growth without load over all growth
+	earlierRounds = 2       // rounds before the last after which growth had the same shape
 	maxDrained    = 0.05    // loss while idling over all growth
 
 	// Noise: standard deviations of the scatter that a change may reach by chance, at a look and at the last one.
@@ -249,13 +250,6 @@ func (u *sustained) steadily() bool {
 		u.crooked() <= maxCrooked*gain+paceError*u.scatter && gain >= u.before()
 }
 
-func bit(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // before returns the growth that the steady window needs, from the growth in the window before it; 0 if the growth
 // is straight.
 func (u *sustained) before() float64 {
@@ -447,12 +441,20 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 			either, holds, u.filling(e),
 		},
 	}
-	if e.For > 0 && len(s.points) > minRounds+1 {
-		before := s
-		before.points, before.seconds = s.points[:len(s.points)-1], s.seconds[:len(s.seconds)-1]
+	if e.For > 0 && len(s.points) > minRounds+earlierRounds {
+		held, needed := 0.0, float64(earlierRounds)
+		if counted(unit) {
+			needed = 1 // few events; and no count follows the largest request
+		}
+		for before := s; held < needed; held++ {
+			before.points, before.seconds = before.points[:len(before.points)-1], before.seconds[:len(before.seconds)-1]
+			if !newSustained(before, e, f).steadily() {
+				break
+			}
+		}
 		gates = append(gates, gate{
-			compare("a round before", bit(newSustained(before, e, f).steadily()), "=", 1, "", "1 where the rates, the straightness and the multiplication held without the last round, too: what holds once may do so by chance; leaking needs it"),
-			either, holds, "it has been steady for one round only; " + more,
+			compare("rounds before", held, "≥", needed, "", "how many of the last rounds may be left out, and the rates, the straightness and the multiplication still hold: what holds once may do so by chance; leaking needs it"),
+			either, holds, "it has not been steady for long; " + more,
 		})
 	}
 	if s.idle != nil {
