@@ -168,7 +168,11 @@ func (r *Recall) floor(scenario string, findings []leak.Finding) {
 			i = len(r.Floors)
 			r.Floors = append(r.Floors, Floor{Scenario: scenario, Check: f.Check, Unit: f.Unit, Bound: f.Bound})
 		}
-		r.Floors[i].Floor = max(r.Floors[i].Floor, f.High)
+		floor := f.High
+		if f.Unbounded {
+			floor = f.Floor
+		}
+		r.Floors[i].Floor = max(r.Floors[i].Floor, floor)
 	}
 }
 

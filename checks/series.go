@@ -109,8 +109,8 @@ func (e evidence) objects(probe string) float64 {
 	return max(0, last.Values["objects"]-first.Values["objects"])
 }
 
-// newGoroutines is how many goroutines came from the baseline to the last round, and how many of them were gone
-// after idling.
+// newGoroutines is how many goroutines, or descriptors, came from the baseline to the last round, and how many of
+// them were gone after idling.
 func (e evidence) newGoroutines(shots []leak.Snapshot) (came, ended float64) {
 	if len(shots) == 0 {
 		return 0, 0
@@ -118,7 +118,8 @@ func (e evidence) newGoroutines(shots []leak.Snapshot) (came, ended float64) {
 	for _, sample := range shots[len(shots)-1].Samples {
 		for name, v := range sample.Values {
 			base := shots[0].Sample(sample.Probe)
-			if base == nil || e.Metrics[sample.Probe+"."+name].Unit != "goroutines" {
+			unit := e.Metrics[sample.Probe+"."+name].Unit
+			if base == nil || unit != "goroutines" && unit != "descriptors" {
 				continue
 			}
 			came = max(came, v-base.Values[name])

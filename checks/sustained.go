@@ -12,59 +12,62 @@ import (
 	"github.com/leakrig/leakrig/stats"
 )
 
-// The numbers of the rule without a bound. None of them is a size of growth; docs/decisions/0019 has the reasons.
+// Parameters of the rule without a bound. None of them is a size of growth; docs/decisions/0019 has the reasons.
 const (
-	// Windows, as shares of all operations. With rounds that grow geometrically they have enough points.
-	straight    = 1. / 30
-	multiplied  = 3     // times the growth of the eight times shorter window before
-	maxCrooked  = 0.125 // of the growth since an eighth of the operations that any point may lie off a straight line
-	recentShare = 2     // the last half of the operations: what clean is decided on
-	steadyShare = 8     // from an eighth on: whether the rate has fallen
-	trendShare  = 64    // from a 64th on: the trend, without what happened in the first moments
+	// Windows, as fractions of all operations. Rounds that grow geometrically put enough points into each.
+	recentShare = 2  // last half: decides clean
+	steadyShare = 8  // since the first eighth: the shape of the growth
+	trendShare  = 64 // since the first 64th: the trend, without the start
 
-	// Standard deviations of the scatter that a change may have by chance, at a look and at the last.
+	// Shape of a leak.
+	minKeptPace   = 0.5     // late rate over early rate, lower end of the interval
+	fullPace      = 0.9     // late rate over early rate, upper end of the interval
+	paceError     = 2       // half width of the interval, in standard errors
+	maxCrooked    = 0.125   // distance from a straight line, over the growth in the steady window
+	straight      = 1. / 30 // distance below which growth counts as straight
+	multiplied    = 3       // growth in the steady window over growth in the window before it
+	maxBackground = 0.5     // growth without load over all growth
+	earlierRounds = 2       // rounds before the last after which growth had the same shape
+	maxDrained    = 0.05    // loss while idling over all growth
+
+	// Noise: standard deviations of the scatter that a change may reach by chance, at a look and at the last one.
 	noiseFactor, lastNoiseFactor = 4.5, 6.
+	unitsOfChance                = 2. // goroutines, descriptors and threads that are transient
+	chanceEvents                 = 3. // rule of three: 3 expected events are missed with a probability of 5 %
+	fallenRate                   = 0.01
 
-	maxDrained   = 0.05 // of the growth that may go away while idling
-	minLingering = 10.  // units
-	// What stays behind of a goroutine that has ended.
+	// Lingering growth, and what the runtime keeps of an ended goroutine.
+	minLingering                                               = 10.
 	bytesPerGoroutine, objectsPerGoroutine, coarsePerGoroutine = 1024., 2, 256
-	minKeptPace                                                = 0.5  // of the early rate that the late one must certainly have
-	fullPace                                                   = 0.9  // of the early rate that the late one must possibly have
-	paceError                                                  = 2    // standard errors either way
-	fallenRate                                                 = 0.01 // of all growth may come in the last half of the operations where it has stopped
-	maxBackground                                              = 0.5  // of the growth that time alone may account for
-	unitsOfChance                                              = 2.   // goroutines, descriptors and threads that come and go
-	chanceEvents                                               = 3.   // the rule of three: what happens three times on average is missed in 5 % of cases
 
-	// Floors at which clean is decided before the load was multiplied as often as for a leak.
+	// Floors that are low enough to decide clean early.
 	floorBytes, floorObjects, floorUnits = 8, 0.1, 0.002
 
-	// How much a cache, pool or ring of a healthy program may take in before it is full. As long as the time
-	// budget allows, growth has to go on four times as long as the largest would take.
+	// Entries that the largest plausible cache, pool or ring holds, and how many a leak must exceed early in the
+	// time budget and later on.
 	largestPool   = 5000
 	manyEntries   = 4 * largestPool
 	enoughEntries = 6 * largestPool / 5
-	// Slow loads do not get that far. A pool of goroutines, descriptors or threads that takes in one more in each
-	// of so many operations, one after another, and reuses none, is implausible.
+	// Slow loads need fewer entries: a pool that adds a worker in every one of 1,000 sequential operations, and
+	// reuses none, is implausible.
 	slowUnits, fewUnits, exactUnits = 1000, 300, 50
 	slowShare                       = 1. / 3 // of the time budget
 	objectsPerEntry                 = 16
 	largestBytes                    = 256 << 20
 )
 
-// counted tells units of which there is a whole number, each of them a resource of its own.
+// counted reports whether the unit counts resources: goroutines, descriptors or threads.
 func counted(unit string) bool { return unit != "bytes" && unit != "objects" }
 
-// sustained is what the rule without a bound reads off a series.
+// sustained holds the statistics of a series that the rule without a bound compares.
 type sustained struct {
 	s series
-	// recent, steady and longer are the windows.
+	// recent, steady and longer are the windows since 1/2, 1/8 and 1/64 of the operations.
 	recent, steady, longer series
-	// scatter is the standard deviation of one measurement, robust and not.
+	// scatter and rough estimate the standard deviation of one measurement: robustly, and by the mean square.
 	scatter, rough float64
-	// chance is how much the series may change by chance, returned the largest change that was seen to come and go,
-	// control the largest in a round without load.
+	// chance is the largest change that chance explains, returned the largest fall that was observed, control the
+	// largest change over a round without load.
 	chance, returned, control float64
 	// operations and gain are those of the recent window.
 	operations, gain  float64
@@ -75,9 +78,9 @@ type sustained struct {
 	entries, needed   float64
 }
 
-// judgeSustained decides without a bound, three-way. The question is whether growth goes on however much the
-// operations multiply, and not how large it is. So the rounds should grow geometrically (spec.for); what counts
-// is then a share of all operations.
+// judgeSustained decides without a bound: leaking, clean or inconclusive. It asks whether growth continues while
+// the operations multiply, not how large it is. Rounds should grow geometrically (spec.for), since every window
+// is a fraction of all operations.
 //
 // Leaking, if the growth is
 //   - significant: Mann–Kendall over all measurements, or over those since the first 64th of the operations,
@@ -89,9 +92,9 @@ type sustained struct {
 //   - kept after idling, by the same goroutines where they are known, and not due to time alone;
 //   - long enough for a cache, pool or ring to have filled (enough).
 //
-// Clean, if over the last half of the operations it grew by no more than chance, and growth before
-// that has stopped for long enough; what a leak must have to be told from chance is the floor, which is told. It
-// is decided when the floor is low, or the load has been multiplied as often as for a leak.
+// Clean, if the last half of the operations added no more than chance explains, and earlier growth stopped long
+// enough ago. The floor, the smallest leak that would have been detected, is part of the verdict. Clean needs a low
+// floor or as many operations as a leak needs.
 func judgeSustained(f *leak.Finding, s series, e evidence) {
 	if _, n := s.net(); n <= 0 || len(s.points) < 3 {
 		f.Summary = "no operations were attempted"
@@ -139,8 +142,8 @@ func judgeSustained(f *leak.Finding, s series, e evidence) {
 
 const gateRecent = "recent growth"
 
-// lingered decides where nearly all that had grown went away while idling: clean, with how long it lingered. It is
-// false otherwise.
+// lingered decides clean if nearly all growth went away while idling, and reports whether it did. The summary says
+// for how long the growth lingered.
 func (u *sustained) lingered(f *leak.Finding) bool {
 	s := u.s
 	gain, n := s.net()
@@ -172,8 +175,8 @@ func (u *sustained) lingered(f *leak.Finding) bool {
 	return true
 }
 
-// timed tells whether what grew may end by itself after a while: goroutines but those that wait for another one
-// with no time set, and whatever may be held by goroutines.
+// timed reports whether a timer may end the growth: goroutines in a wait state with a timeout, and whatever such
+// goroutines may hold.
 func (u *sustained) timed(f *leak.Finding) bool {
 	if u.s.unit != "goroutines" {
 		return u.s.goroutines > minLingering || u.s.unit == "descriptors"
@@ -181,7 +184,7 @@ func (u *sustained) timed(f *leak.Finding) bool {
 	return len(f.Stacks) == 0 || !slices.Contains(forever, f.Stacks[0].Stack.State)
 }
 
-// stuckStates are the wait states in which no idle worker waits for work, and forever those that no timer ends.
+// stuckStates are wait states that idle workers of a pool do not have; forever are those that no timer ends.
 var (
 	stuckStates = []string{"chan send", "chan send (nil chan)", "chan receive (nil chan)", "select (no cases)", "sync.Mutex.Lock", "sync.RWMutex.Lock", "sync.RWMutex.RLock", "sync.WaitGroup.Wait"}
 	forever     = append(slices.Clip(stuckStates), "sync.Cond.Wait", "semacquire")
@@ -229,7 +232,7 @@ func newSustained(s series, e evidence, f *leak.Finding) *sustained {
 	return u
 }
 
-// crooked is how far the points of the steady window lie at most off the line from its first to its last.
+// crooked returns the largest distance of a point in the steady window from the line between its ends.
 func (u *sustained) crooked() float64 {
 	first, most := u.steady.first(), 0.0
 	for _, p := range u.steady.points {
@@ -239,7 +242,7 @@ func (u *sustained) crooked() float64 {
 	return most
 }
 
-// steadily tells whether the growth has the shape of a leak.
+// steadily reports whether the growth has the shape of a leak.
 func (u *sustained) steadily() bool {
 	gain, _ := u.steady.net()
 	return gain > 0 && u.late-paceError*u.lateErr >= minKeptPace*(u.early+paceError*u.earlyErr) &&
@@ -247,14 +250,8 @@ func (u *sustained) steadily() bool {
 		u.crooked() <= maxCrooked*gain+paceError*u.scatter && gain >= u.before()
 }
 
-func bit(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// before is how much there must be over the steady window, from what came over the eight times shorter one before.
+// before returns the growth that the steady window needs, from the growth in the window before it; 0 if the growth
+// is straight.
 func (u *sustained) before() float64 {
 	gain, _ := u.steady.net()
 	squares := 0.0
@@ -269,7 +266,7 @@ func (u *sustained) before() float64 {
 	return multiplied * (all - gain)
 }
 
-// at is the index of the last point with no more than so many operations.
+// at returns the index of the last point with at most that many operations, but never of the very last point.
 func (s series) at(operations float64) int {
 	i := 0
 	for k, p := range s.points {
@@ -280,11 +277,10 @@ func (s series) at(operations float64) int {
 	return min(i, len(s.points)-2)
 }
 
-// since is the series from the last point with no more than so many operations on.
+// since returns the series from that point on.
 func (s series) since(operations float64) series { return s.tail(len(s.points) - s.at(operations)) }
 
-// rateWithError is growth per operation from end to end, with the standard error that the scatter of both ends
-// makes.
+// rateWithError returns the growth per operation between both ends and its standard error.
 func (s series) rateWithError(scatter float64) (rate, err float64) {
 	_, n := s.net()
 	if n <= 0 {
@@ -293,9 +289,9 @@ func (s series) rateWithError(scatter float64) (rate, err float64) {
 	return s.rate(), scatter * math.Sqrt2 / n
 }
 
-// scatter estimates the standard deviation of one measurement from how far each point lies off the line between
-// its neighbours: by the median, which a knee or two do not change, and by the root of the mean square over the
-// steady window, which they do.
+// scatter estimates the standard deviation of one measurement from the distance of each point to the line between
+// its neighbours: robustly by the median, which a knee does not change, and by the mean square since the first
+// 64th of the operations.
 func (s series) scatter() (robust, rough float64) {
 	var all []float64
 	x, y := s.operations(), s.values()
@@ -321,7 +317,7 @@ func (s series) scatter() (robust, rough float64) {
 	return madOfNormal * stats.Median(all), rough
 }
 
-// floor is the growth per operation that could not have been told from chance.
+// floor returns the growth per operation that chance would hide.
 func (u *sustained) floor() float64 {
 	chance := u.chance
 	if counted(u.s.unit) {
@@ -330,23 +326,22 @@ func (u *sustained) floor() float64 {
 	return chance / u.operations
 }
 
-// flat tells whether nothing changed at all.
+// flat reports whether all values are equal.
 func (s series) flat() bool {
 	y := s.values()
 	return slices.Max(y) == slices.Min(y)
 }
 
-// grownEntries is how many entries a cache, pool or ring would have taken in by now: one an operation since the
-// growth began, or more where the series itself tells. So it does not matter whether 500 requests are said to be
-// 500 operations or one; the objects of a heap tell that only where no more operations come, and there were few,
-// since an entry may have hundreds.
+// grownEntries returns how many entries a cache, pool or ring would hold by now: one per operation since the onset,
+// or more if the series itself shows more. So 500 requests may be counted as 500 operations or as one. Heap objects
+// count only at the end of a run with few operations, since one entry may have hundreds of objects.
 func (u *sustained) grownEntries(e evidence) float64 {
 	late := u.s.tail(len(u.s.points) - u.s.onset())
 	gain, n := late.net()
 	switch {
 	case counted(u.s.unit):
 		return max(n, gain)
-	case gain >= largestBytes:
+	case gain >= largestBytes && e.Spent >= 1: // the runner does not make a program grow further
 		return max(n, manyEntries)
 	case e.Spent < 1 || e.For <= 0 || n >= slowUnits:
 		return n
@@ -354,10 +349,9 @@ func (u *sustained) grownEntries(e evidence) float64 {
 	return max(n, u.s.objects/objectsPerEntry)
 }
 
-// neededEntries is how many there must be before growth that has not slowed down is no cache, pool or ring. It
-// gets fewer as the time budget runs out, of bytes and objects never so few that the largest would still be filling.
-// Counts follow exact rules and need the least: all rounds that somebody fixed beforehand are enough. Goroutines in a
-// state in which no idle worker waits need few.
+// neededEntries returns how many entries rule out a cache, pool or ring that is still filling. Fewer are needed as
+// the time budget runs out, but for memory never fewer than the largest plausible cache holds. Counts need the
+// fewest: rounds that the user fixed are enough, and goroutines in a state that no idle worker has need few.
 func (u *sustained) neededEntries(e evidence, f *leak.Finding) float64 {
 	stuck := u.s.unit == "goroutines" && len(f.Stacks) > 0 && slices.Contains(stuckStates, f.Stacks[0].Stack.State)
 	switch {
@@ -377,7 +371,7 @@ func (u *sustained) neededEntries(e evidence, f *leak.Finding) float64 {
 	return fewUnits
 }
 
-// target is the floor that is low enough for clean to be decided early.
+// target returns the floor that is low enough to decide clean early.
 func target(unit string) float64 {
 	switch unit {
 	case "bytes":
@@ -405,7 +399,7 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 			compare("rounds", float64(s.loaded()), "≥", minRounds, "", "rounds with operations after the baseline; fewer show no trend"),
 			holds, holds, fmt.Sprintf("a trend needs %d rounds with operations; %s", minRounds, more),
 		},
-		{settledGate("unsettled baseline", s.first()), holds, holds, unsettledBaseline},
+		{settledGate("unsettled baseline", s.first()), holds, holds, "the baseline was still falling when the settle timeout ended, so it is too high; more warm-up (--warmup of observe, warmup.rounds of a scenario) lets it settle"},
 		{
 			compare(gateRecent, u.gain, "≤", u.chance, unit, "growth over the last half of the operations, against what the scatter of the rounds, the control rounds and the largest fall leave to chance: within it, nothing grows; beyond it, something does"),
 			holds, fails, u.filling(e),
@@ -447,12 +441,20 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 			either, holds, u.filling(e),
 		},
 	}
-	if e.For > 0 && len(s.points) > minRounds+1 {
-		before := s
-		before.points, before.seconds = s.points[:len(s.points)-1], s.seconds[:len(s.seconds)-1]
+	if e.For > 0 && len(s.points) > minRounds+earlierRounds {
+		held, needed := 0.0, float64(earlierRounds)
+		if counted(unit) {
+			needed = 1 // few events; and no count follows the largest request
+		}
+		for before := s; held < needed; held++ {
+			before.points, before.seconds = before.points[:len(before.points)-1], before.seconds[:len(before.seconds)-1]
+			if !newSustained(before, e, f).steadily() {
+				break
+			}
+		}
 		gates = append(gates, gate{
-			compare("a round before", bit(newSustained(before, e, f).steadily()), "=", 1, "", "1 where the rates, the straightness and the multiplication held without the last round, too: what holds once may do so by chance; leaking needs it"),
-			either, holds, "it has been steady for one round only; " + more,
+			compare("rounds before", held, "≥", needed, "", "how many of the last rounds may be left out, and the rates, the straightness and the multiplication still hold: what holds once may do so by chance; leaking needs it"),
+			either, holds, "it has not been steady for long; " + more,
 		})
 	}
 	if s.idle != nil {
@@ -495,12 +497,11 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 			holds, either, fmt.Sprintf("it grew in steps up to %.0f operations apart, and %.0f without one are too few to tell that it stopped; %s", gap, since, more),
 		})
 	}
-	return append(gates, gate{settledGate("unsettled last round", s.last()), either, holds, unsettledFinal})
+	return append(gates, gate{settledGate("unsettled last round", s.last()), either, holds, "the last round was still falling when the settle timeout ended; " + more})
 }
 
-// background is what the series would have grown by in the time of the steady window without load; false where
-// nothing tells. The control rounds and the idling tell it, whichever less: both are short, and chance would
-// else be multiplied.
+// background returns the growth without load, extrapolated to the length of the steady window; false if nothing
+// measured it. It is the smaller one of control rounds and idling, since both are short and chance is multiplied.
 func (u *sustained) background() (float64, bool) {
 	s, alone := u.s, math.Inf(1)
 	took := u.steady.seconds[len(u.steady.seconds)-1] - u.steady.seconds[0]
@@ -513,19 +514,18 @@ func (u *sustained) background() (float64, bool) {
 	return max(alone, 0), !math.IsInf(alone, 1)
 }
 
-// more is what to type to get more operations.
+// more returns the flag that adds operations.
 func (u *sustained) more(e evidence) string {
 	switch {
 	case u.s.soak:
-		return "longer soaks decide"
+		return "a longer soak (--for) decides"
 	case e.For > 0:
 		return fmt.Sprintf("--for %s decides", u.longerFor(e))
 	}
-	return fmt.Sprintf("--rounds %d decide", 4*u.s.rounds())
+	return "--for 1m, instead of a fixed number of rounds, decides"
 }
 
-// longerFor is the time budget that would be enough for the entries that are missing, or twice the one that was
-// not.
+// longerFor returns a time budget that adds the missing entries, at least twice the one that was spent.
 func (u *sustained) longerFor(e evidence) string {
 	factor := 2.0
 	if u.entries > 0 && u.entries < enoughEntries && !counted(u.s.unit) {
@@ -542,7 +542,7 @@ func (u *sustained) longerFor(e evidence) string {
 	return text
 }
 
-// filling says of growth that has not slowed down what it would take to be a cache, pool or ring.
+// filling returns the reason for growth that may still be a cache, pool or ring.
 func (u *sustained) filling(e evidence) string {
 	_, n := u.s.tail(len(u.s.points) - u.s.onset()).net()
 	return fmt.Sprintf("whether it goes on is open: it grew over %s operations, and a cache, pool or ring would have to hold more than %s entries; %s",
@@ -574,7 +574,7 @@ func (u *sustained) leakingText(f *leak.Finding) string {
 	return text
 }
 
-// aDay says what growth makes of a day under a load that is easy to scale in the head.
+// aDay returns the growth of a day at 100 operations a second.
 func aDay(perOperation float64, unit string) string {
 	const operations = 100
 	day := perOperation * operations * (24 * time.Hour).Seconds()
@@ -585,7 +585,7 @@ func aDay(perOperation float64, unit string) string {
 	return fmt.Sprintf("at %d operations a second, %s a day", operations, amount)
 }
 
-// per is a rate without its sign, "40 B per operation".
+// per formats a rate without its sign: "40 B per operation".
 func per(rate float64, unit string) string {
 	text := strings.TrimPrefix(leak.FormatRate(rate, unit), "+")
 	switch {
@@ -600,7 +600,7 @@ func per(rate float64, unit string) string {
 	return text + " per operation"
 }
 
-// thousands is a whole number with commas.
+// thousands formats a whole number with commas.
 func thousands(v float64) string {
 	if math.IsInf(v, 0) || math.Abs(v) >= 1e15 {
 		return leak.FormatValue(v, "")

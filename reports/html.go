@@ -133,7 +133,11 @@ func facts(v view) []fact {
 	if n := v.Record.Plan.Replicas; n > 1 {
 		load += fmt.Sprintf(" on the one shown of %d replicas", n)
 	}
-	list := []fact{{"Load", fmt.Sprintf("%s, %s planned", load, count(v.Record.Plan.Rounds, "round"))}}
+	rounds := count(v.Record.Plan.Rounds, "round") + " planned"
+	if budget := v.Record.Plan.For; budget > 0 {
+		rounds = fmt.Sprintf("rounds added for up to %s", budget)
+	}
+	list := []fact{{"Load", load + ", " + rounds}}
 	if text := soak(v); text != "" {
 		list = append(list, fact{"Soak", text})
 	}

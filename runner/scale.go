@@ -13,8 +13,9 @@ import (
 const (
 	// firstOperations are those of the first round, unless they take too long.
 	firstOperations = 10
-	// Short rounds double, longer ones grow by half, so that the last half of all operations has several rounds.
-	shortRound, shortFactor, longFactor = 200 * time.Millisecond, 2.0, 1.5
+	// Every other round grows: short ones fourfold, longer ones a bit more than twofold. Two rounds alike tell growth by
+	// the operation from what has become as large as the largest round: a backlog, and what the runtime keeps of it.
+	shortRound, shortFactor, longFactor = 200 * time.Millisecond, 4.0, 2.25
 	// wantedRounds should fit into the budget however slow the load is: fewer show no trend.
 	wantedRounds = 10
 	// confirmAgain is how many rounds go by before a decision that idling did not confirm is tried again.
@@ -25,6 +26,8 @@ const (
 	// What has grown by no more than so many, or has gone but for a twentieth, does not linger.
 	fewUnits, lingering = 5.0, 20
 	lingerSlack         = 10 * time.Second
+	// calmLooks is how many measurements in a row must find that nothing goes any more where something did.
+	calmLooks = 2
 )
 
 // bearable is how much a program may be made to grow, by unit: what it runs on is not the rig's to use up, a process
@@ -78,12 +81,12 @@ func (m *measurement) scaled(ctx context.Context) error {
 	budget, again := m.Scenario.Spec.For, 0
 	why := fmt.Sprintf("its %s are over", budget)
 	g := growing{deadline: m.began.Add(budget.D()), idle: (idleFactor + 2) * m.Scenario.Spec.Settle.Quiet.D()}
-	round := 0
+	round, ripens := 0, time.Duration(0)
 	for round < m.Scenario.Spec.MostRounds() {
 		size, stop := g.next(round, m.margin(g.operations))
 		if size == 0 {
 			if stop != "" {
-				why = stop
+				why, ripens = stop, time.Until(m.record.Snapshots[0].Time.Add(leak.Linger))
 			}
 			break
 		}
@@ -105,7 +108,7 @@ func (m *measurement) scaled(ctx context.Context) error {
 	m.record.Spent = true
 	m.record.Stopped = fmt.Sprintf("%s: %d rounds were measured", why, round)
 	m.Progress.Log("%s: %s", m.variant.Name, m.record.Stopped)
-	return m.drain(ctx, 0)
+	return m.drain(ctx, ripens)
 }
 
 // confirm asks again after idling whether all is decided, and where what grew is so young that it may yet end by
@@ -144,7 +147,7 @@ func (m *measurement) drain(ctx context.Context, atLeast time.Duration) error {
 	for i, one := range m.each() {
 		before[i] = one.record.Final()
 	}
-	for {
+	for calm := 1; ; calm++ {
 		if err := m.idle(ctx); err != nil {
 			return err
 		}
@@ -153,7 +156,10 @@ func (m *measurement) drain(ctx context.Context, atLeast time.Duration) error {
 			goes = goes || m.goesAway(&one.record.Snapshots[0], one.record.Final(), before[i], one.record.Idle)
 			before[i] = one.record.Idle
 		}
-		if !goes || time.Since(began) > leak.Linger+lingerSlack {
+		if goes {
+			calm = 1 - calmLooks // between two rounds nothing came that could go now
+		}
+		if calm > 0 || time.Since(began) > leak.Linger+lingerSlack {
 			return nil
 		}
 	}
@@ -212,12 +218,15 @@ func (g *growing) next(done int, margin float64) (size int, stop string) {
 	rest := max(wantedRounds-done, 1)
 	left := time.Until(g.deadline) - g.idle - time.Duration(rest)*g.overhead
 	fits := float64(left) / float64(max(g.each, time.Microsecond))
-	wish := longFactor * float64(g.size)
-	if g.took < shortRound {
-		wish = shortFactor * float64(g.size)
-	}
-	if done == 1 && g.operations < firstOperations {
+	wish := float64(g.size)
+	switch {
+	case done == 1:
 		wish = max(wish, float64(firstOperations*g.size)/float64(max(g.operations, 1)))
+	case done%2 == 0:
+	case g.took < shortRound:
+		wish *= shortFactor
+	default:
+		wish *= longFactor
 	}
 	if !math.IsInf(margin, 1) && g.operations > 0 {
 		bears := margin * float64(g.size) / float64(g.operations)
@@ -230,7 +239,7 @@ func (g *growing) next(done int, margin float64) (size int, stop string) {
 		wish = min(wish, max(fits/float64(rest), 1))
 	}
 	switch {
-	case fits < 1 || fits < wish/2:
+	case fits < 1 || fits < float64(g.size)/2:
 		return 0, ""
 	case fits < wish:
 		wish = fits

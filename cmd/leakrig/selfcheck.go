@@ -232,7 +232,11 @@ func printRecall(out io.Writer, r *checks.Recall) error {
 	}
 	fmt.Fprintf(w, "\nfloor: could not have been seen\tbound per operation\tfloor per operation\t\t\t\n")
 	for _, f := range r.Floors {
-		fmt.Fprintf(w, "  %s/%s\t%s\t%s\t\t\t\n", f.Scenario, f.Check, leak.FormatValue(f.Bound, f.Unit), leak.FormatRate(f.Floor, f.Unit))
+		bound := "none"
+		if f.Bound > 0 {
+			bound = leak.FormatValue(f.Bound, f.Unit)
+		}
+		fmt.Fprintf(w, "  %s/%s\t%s\t%s\t\t\t\n", f.Scenario, f.Check, bound, leak.FormatRate(f.Floor, f.Unit))
 	}
 	if err := w.Flush(); err != nil {
 		return err
