@@ -32,9 +32,9 @@ func arrived(vv leak.VariantVerdict, measured *leak.VariantRecord, shots []leak.
 // in any of the processes. A record from before the counters were read says nothing.
 //
 // In more than half of the rounds a process must have allocated an object for each operation beyond what it does
-// without load, or used a microsecond of processor time.
+// without load, used a microsecond of processor time, or gained a goroutine for every second operation.
 func notArrived(v *leak.VariantRecord, shots []leak.Snapshot) string {
-	if !v.Traced {
+	if !v.Traced || goroutinesArrived(shots) {
 		return ""
 	}
 	best, known := math.Inf(-1), false
@@ -62,6 +62,24 @@ func notArrived(v *leak.VariantRecord, shots []leak.Snapshot) string {
 		return "the load left no trace in it: it allocated nothing beyond what it does without load; check that it reaches this very process"
 	}
 	return fmt.Sprintf("the load left no trace in it: %.2g objects were allocated per operation beyond what it does without load, and a request takes dozens; check that it reaches this very process, and that its operations are counted right", best)
+}
+
+// goroutinesArrived reports whether every second operation left a goroutine in more than half of the rounds. A few
+// operations a round may allocate less than reading the counters varies by.
+func goroutinesArrived(shots []leak.Snapshot) bool {
+	rounds, with := 0, 0
+	for i := 1; i < len(shots); i++ {
+		before, now := shots[i-1].Sample("goroutine"), shots[i].Sample("goroutine")
+		operations := shots[i].Operations - shots[i-1].Operations
+		if before == nil || now == nil || operations <= 0 {
+			continue
+		}
+		rounds++
+		if now.Values["count"]-before.Values["count"] >= float64(operations)/2 {
+			with++
+		}
+	}
+	return 2*with > rounds
 }
 
 // processes are those whose activity the rounds have, by component.
