@@ -26,9 +26,9 @@ type Churn struct {
 func (*Churn) UsesPods() bool { return false }
 
 // Scaled has factor times the operations (leak.Scaler).
-func (a *Churn) Scaled(factor int) leak.Action {
-	scaled := *a
-	scaled.pace = a.pace.scaled(factor)
+func (c *Churn) Scaled(factor int) leak.Action {
+	scaled := *c
+	scaled.pace = c.pace.scaled(factor)
 	return &scaled
 }
 

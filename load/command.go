@@ -46,9 +46,9 @@ type Command struct {
 }
 
 // Scaled has factor times the operations (leak.Scaler).
-func (a *Command) Scaled(factor int) leak.Action {
-	scaled := *a
-	scaled.pace = a.pace.scaled(factor)
+func (c *Command) Scaled(factor int) leak.Action {
+	scaled := *c
+	scaled.pace = c.pace.scaled(factor)
 	return &scaled
 }
 

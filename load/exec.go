@@ -56,9 +56,9 @@ type Exec struct {
 func (*Exec) UsesPods() bool { return true }
 
 // Scaled has factor times the operations (leak.Scaler).
-func (a *Exec) Scaled(factor int) leak.Action {
-	scaled := *a
-	scaled.pace = a.pace.scaled(factor)
+func (e *Exec) Scaled(factor int) leak.Action {
+	scaled := *e
+	scaled.pace = e.pace.scaled(factor)
 	return &scaled
 }
 

@@ -42,9 +42,9 @@ type Post struct {
 }
 
 // Scaled has factor times the operations (leak.Scaler).
-func (a *Post) Scaled(factor int) leak.Action {
-	scaled := *a
-	scaled.pace = a.pace.scaled(factor)
+func (p *Post) Scaled(factor int) leak.Action {
+	scaled := *p
+	scaled.pace = p.pace.scaled(factor)
 	return &scaled
 }
 

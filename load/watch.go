@@ -41,9 +41,9 @@ type Watch struct {
 func (*Watch) UsesPods() bool { return false }
 
 // Scaled has factor times the operations (leak.Scaler).
-func (a *Watch) Scaled(factor int) leak.Action {
-	scaled := *a
-	scaled.pace = a.pace.scaled(factor)
+func (w *Watch) Scaled(factor int) leak.Action {
+	scaled := *w
+	scaled.pace = w.pace.scaled(factor)
 	return &scaled
 }
 

@@ -232,7 +232,7 @@ func (w *bench) Measure(ctx context.Context, c bisect.Candidate, ahead []bisect.
 		return step, err
 	}
 	start := time.Now()
-	record, err := w.runOne(ctx, job.made, c, dir)
+	_, err = w.runOne(ctx, job.made, c, dir)
 	step.RunSeconds = time.Since(start).Seconds()
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -241,14 +241,13 @@ func (w *bench) Measure(ctx context.Context, c bisect.Candidate, ahead []bisect.
 		os.RemoveAll(string(dir)) // it is in no record
 		return step, err
 	}
-	s := w.scenario
 	if len(w.private.secrets) > 0 {
 		if err := redactLogs(dir, w.private.secrets); err != nil {
 			return step, err
 		}
 	}
-	var seal leak.Seal
-	if s, record, seal, err = readRun(dir, "", leak.OfFiles); err != nil { // what was kept is what is judged
+	s, record, seal, err := readRun(dir, "", leak.OfFiles) // what was kept is what is judged
+	if err != nil {
 		return step, err
 	}
 	text, err := findFormat("text")
