@@ -363,10 +363,10 @@ func (u *sustained) neededEntries(e evidence, f *leak.Finding) float64 {
 		return enoughEntries
 	case e.For <= 0:
 		return 0
-	case u.s.unit == "goroutines" && !stuck:
-		return slowUnits
-	case u.s.exactly() != "":
+	case u.s.exactly() != "" && (stuck || u.s.unit != "goroutines"):
 		return exactUnits
+	case u.s.exactly() == "" && u.s.unit == "goroutines" && !stuck:
+		return slowUnits
 	}
 	return fewUnits
 }
