@@ -19,7 +19,7 @@ import (
 func TestCalibration(t *testing.T) {
 	privateTmp(t)
 	runs := t.TempDir()
-	r := run(t, "selfcheck", "--runs-dir", runs, "--parallel", "2", "--repeats", cmp.Or(os.Getenv("LEAKRIG_REPEATS"), "2"))
+	r := run(t, "selfcheck", "--runs-dir", runs, "--parallel", "2", "--repeats", cmp.Or(os.Getenv("LEAKRIG_REPEATS"), "1"))
 	t.Log(r.stdout)
 	if r.code != leak.ExitMet || !strings.Contains(r.stdout, "false alarms  0 of ") {
 		t.Fatal(r)
