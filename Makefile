@@ -10,7 +10,7 @@ SOAK    ?= 16m
 WHAT    ?= scenario tutorial
 
 .DEFAULT_GOAL := help
-.PHONY: help build scenario node-image example simulate doctor quick test test-embedded test-kind-smoke test-kind test-nightly test-all selfcheck selfcheck-nightly soak fuzz nightly fresh bench lint release clean
+.PHONY: help build scenario node-image example simulate doctor quick test test-embedded test-kind-smoke test-kind test-nightly test-all attack selfcheck selfcheck-nightly soak fuzz nightly fresh bench lint release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,7 +29,7 @@ example: build ## write the example of a run into docs/examples: RUN=runs/NAME/T
 	go test -count=1 -run Examples ./reports
 
 simulate: ## the judgement's simulations at their full size, without the race detector (seconds, not minutes)
-	go test -tags nightly -count=1 -v -run 'Alarm|Shapes|Calibration|Explained' ./checks
+	go test -tags nightly -count=1 -v -run 'Alarm|Shapes|Calibration|Explained|Sustained|PowerCurve' ./checks
 
 doctor: build ## tell what this machine can do, what is missing, and what to type
 	bin/leakrig doctor
@@ -54,6 +54,9 @@ test-nightly: ## race detector, fuzzing, repeats, large fleets, reproducible ima
 
 test-all: ## all of them
 	for tier in test kind-smoke embedded kind nightly; do internal/test.sh $$tier || exit 1; done
+
+attack: ## the attacks of SECURITY.md: hostile servers, profiles, files and neighbours
+	internal/test.sh attack
 
 selfcheck: build ## leaks of known size and look-alikes on this machine: REPEATS=1
 	bin/leakrig selfcheck --repeats $(REPEATS)

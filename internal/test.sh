@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Run one tier of the tests: quick, test, embedded, kind-smoke, kind or nightly. CONTRIBUTING.md has the table.
+# Run one tier of the tests: quick, test, embedded, kind-smoke, kind or nightly; or attack, the tests of all tiers that
+# attack leakrig. CONTRIBUTING.md has the table.
 #
 # A tier ends with its ten slowest tests, how many tests met each real part, and its time. It fails where no test met
 # a part that it must meet, and in CI where a test was skipped for want of one.
@@ -60,9 +61,10 @@ embedded)
 	internal/vet-subjects.sh
 	step "scripts and sessions that take long"
 	run testname -count=1 -tags slow -timeout 20m -run '^TestSlow' ./cmd/leakrig
+	run testname -count=1 -tags slow -timeout 20m -run '^TestAttackMemory$' ./profiles
 	step "tests on the embedded control plane"
 	e2e '^Test' '^Test(Smoke|Kind|Nightly|ParallelExec)' ./internal/e2e
-	e2e '^TestEmbedded' '^$' ./cluster ./cluster/upstream ./load
+	e2e '^Test(Embedded|AttackEtcd)' '^$' ./cluster ./cluster/upstream ./load
 	parts=(kube-apiserver kube-scheduler calibration soak pprof chromium 'module proxy')
 	;;
 kind-smoke)
@@ -73,16 +75,20 @@ kind)
 	e2e '^Test(Kind|ParallelExec)' '^TestKindSmoke$' ./internal/e2e ./cluster ./cluster/nodeimage
 	parts=(kind podman node-image)
 	;;
+attack)
+	run testname -p 2 -count=1 -tags 'slow e2e' -timeout 20m -run '^TestAttack' ./...
+	;;
 nightly)
 	if [ "$(CGO_ENABLED=1 go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC)" >/dev/null; then
 		step "unit tests with the race detector"
-		CGO_ENABLED=1 run pkgname -race -tags slow -timeout 60m ./...
+		# TestAttackMemory measures memory, which the race detector multiplies.
+		CGO_ENABLED=1 run pkgname -race -tags slow -timeout 60m -skip '^TestAttackMemory$' ./...
 	else
 		echo "SKIPPED: there is no C compiler, which the race detector needs"
 		[ -z "${CI:-}" ] || status=1
 	fi
 	step "simulations of the judgement at full size"
-	LEAKRIG_FLEET=long run testname -tags nightly -count=1 -timeout 60m -run 'Alarm|Shapes|Calibration|Explained|Recall' ./checks ./fleet
+	LEAKRIG_FLEET=long run testname -tags nightly -count=1 -timeout 60m -run 'Alarm|Shapes|Calibration|Explained|Recall|Sustained|PowerCurve' ./checks ./fleet
 	step "repeats, large fleets, signals at any moment, long soaks, reproducible images"
 	export LEAKRIG_REPEATS=${LEAKRIG_REPEATS:-20} LEAKRIG_FLEET_SIZE=${LEAKRIG_FLEET_SIZE:-1000} LEAKRIG_SOAK=${LEAKRIG_SOAK:-12m}
 	e2e '^Test(Nightly.*|Calibration|Fleet|FleetPods|Soak)$' '^$' ./internal/e2e ./cluster/nodeimage

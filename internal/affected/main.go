@@ -21,7 +21,7 @@ import (
 const module = "github.com/leakrig/leakrig"
 
 // embeddedPackages are those with tests in the tier embedded. internal/test.sh runs them.
-var embeddedPackages = []string{"./cmd/leakrig", "./internal/e2e", "./cluster", "./cluster/upstream", "./load"}
+var embeddedPackages = []string{"./cmd/leakrig", "./internal/e2e", "./cluster", "./cluster/upstream", "./load", "./profiles"}
 
 // inert are files that no test beyond `make test` reads, by prefix.
 var inert = []string{"CHANGELOG.md", "LICENSE", "SECURITY.md", ".github/", ".git", ".golangci.yml", "docs/decisions/", "docs/images/", "internal/tools/"}
