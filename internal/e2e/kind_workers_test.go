@@ -171,8 +171,8 @@ func TestKindWorkers(t *testing.T) {
 		t.Logf("through the API server, in %s\n%s", time.Since(at).Round(time.Second), r.stderr)
 	}
 	runs = t.TempDir()
-	if r := run(t, "run", file("workers-existing", workersOnExisting), "--cluster", "existing", "--kubeconfig", kubeconfig, "--worker-image", imageOf(t, "worker"), "--runs-dir", runs); r.code != leak.ExitMet {
-		t.Error(r)
+	if r := run(t, "run", file("workers-existing", workersOnExisting), "--cluster", "existing", "--kubeconfig", kubeconfig, "--worker-image", imageOf(t, "worker"), "--runs-dir", runs); r.code != leak.ExitInconclusive || !strings.Contains(r.stdout, "left no trace") {
+		t.Error(r) // a watch does not reach the subject
 	} else {
 		wholeTally(t, readRecord(t, runDir(t, runs)).Variants[0].Final().Load[0], 2, 20)
 	}
