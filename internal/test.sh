@@ -77,6 +77,7 @@ kind)
 	;;
 attack)
 	run testname -p 2 -count=1 -tags 'slow e2e' -timeout 20m -run '^TestAttack' ./...
+	run testname -count=1 -tags slow -timeout 10m -run '^TestSlowScripts$/^soft$' ./cmd/leakrig
 	;;
 nightly)
 	if [ "$(CGO_ENABLED=1 go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC)" >/dev/null; then

@@ -21,7 +21,7 @@ import (
 
 // Attempts to get a pass for nothing, or to read what nobody should: none of them succeeds.
 func TestAttackScripts(t *testing.T) {
-	for _, name := range []string{"secrets", "words", "bearer", "observe", "seals", "unsealed", "left", "restart", "soft"} {
+	for _, name := range []string{"secrets", "words", "bearer", "observe", "seals", "unsealed", "left", "restart"} {
 		if _, err := os.Stat(filepath.Join("testdata/attacks", name+".txtar")); err != nil {
 			t.Error(err)
 		}
