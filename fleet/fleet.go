@@ -27,6 +27,9 @@ type Target struct {
 	Subject leak.Target
 	// Metrics is the URL of its metrics in Prometheus' text format, "" where there are none.
 	Metrics string
+	// Address is set where ID is an address, at which another process may begin to answer. The counters of the process
+	// tell them apart.
+	Address bool
 }
 
 // Lister tells which targets there are at the moment.
@@ -38,6 +41,8 @@ type Lister interface {
 type Config struct {
 	Lister Lister
 	Poller leak.Poller
+	// Vitals reads the counters of a process whose ID is an address.
+	Vitals func(context.Context, leak.Target) (leak.Vitals, error)
 	// Every is the time from the start of one sweep to that of the next, For that from the first to the last.
 	Every, For time.Duration
 	// Timeout bounds what is asked of one target in one sweep.
@@ -89,6 +94,8 @@ type survey struct {
 	alive  map[string]*Series
 	last   []Target
 	late   bool
+	// unidentified is set once the record tells of a target that nothing identifies.
+	unidentified bool
 	mu     sync.Mutex // guards alive, record and stacks while targets are read
 	stacks *interned
 }
@@ -237,6 +244,12 @@ func (s *survey) one(ctx context.Context, t Target) error {
 		}
 		return err
 	}
+	var vitals leak.Vitals
+	if t.Address {
+		if vitals, err = s.Vitals(ctx, t.Subject); err != nil {
+			return err
+		}
+	}
 	at := time.Since(s.start).Seconds()
 	operations := math.NaN()
 	problem := ""
@@ -253,10 +266,15 @@ func (s *survey) one(ctx context.Context, t Target) error {
 			problem = "no goroutine carries a number in the pprof label"
 		}
 	}
-	if series.restarted(operations) {
+	if series.restarted(operations) || vitals.Restarted(series.vitals) != "" {
 		fresh := s.begin(t.ID+" restarted", t.Name, len(s.record.Sweeps))
 		series.end()
 		s.alive[t.ID], series = fresh, fresh
+	}
+	series.vitals = vitals
+	if t.Address && !vitals.Identified() && !s.unidentified {
+		s.unidentified = true
+		s.record.warn("%s: nothing tells whether it restarted, since it serves no /debug/pprof/heap; others may not either", t.Name)
 	}
 	if problem != "" && !s.Label && len(series.Operations) > 0 && series.uncounted < maxUncounted {
 		series.uncounted++

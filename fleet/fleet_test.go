@@ -160,6 +160,31 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
+// A process that is started anew behind the same URL before each sweep never shows that it grows.
+func TestAttackFleetRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := target("http://10.0.0.7:6060")
+		at.Address = true
+		l := &listed{of: func(int) ([]Target, error) { return []Target{at}, nil }}
+		lives := int64(100)
+		r, err := Run(t.Context(), Config{
+			Lister: l, Poller: polled(func(context.Context, string) (int64, error) { return 1, nil }),
+			Vitals: func(context.Context, leak.Target) (leak.Vitals, error) {
+				lives--
+				return leak.Vitals{Known: true, Mallocs: lives, Collections: 1}, nil
+			},
+			Every: time.Minute, For: 20 * time.Minute, Timeout: time.Second, Concurrency: 1,
+			Save: func(*Record) error { return nil }, Progress: silent{},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := Judge(r, usual); v.ExitCode == leak.ExitMet || v.Targets.Clean != 0 || v.Targets.Seen != 21 || v.Targets.Gone != 20 {
+			t.Errorf("%+v, exit %d: %s", v.Targets, v.ExitCode, v.Sentence)
+		}
+	})
+}
+
 // Targets that do not answer cost no more than the timeout, as many at once as may be; a sweep that is late
 // leaves those out that were missed, and says so.
 func TestSlow(t *testing.T) {

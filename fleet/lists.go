@@ -106,6 +106,6 @@ func (l *List) reach(address string) (Target, error) {
 		return Target{}, fmt.Errorf("%s is no address of http, https or unix", u.Redacted())
 	}
 	t, err := l.Reach(address)
-	t.ID, t.Name = leak.ShownURL(u), leak.ShownURL(u)
+	t.ID, t.Name, t.Address = leak.ShownURL(u), leak.ShownURL(u), true
 	return t, err
 }

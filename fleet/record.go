@@ -101,6 +101,8 @@ type Series struct {
 	lost   bool
 	// uncounted is how many readings in a row have failed for their counter alone.
 	uncounted int
+	// vitals are the counters of its process when it was last read, where they are read.
+	vitals leak.Vitals
 }
 
 // Group counts the goroutines on one stack.

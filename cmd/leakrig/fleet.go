@@ -207,7 +207,7 @@ func (o *observation) survey(c *cobra.Command) (int, error) {
 	progress.secrets = o.hidden
 	args := keptArgs(o.args, nil, secrets)
 	config := fleet.Config{
-		Lister: lister, Poller: profiles.NewSweep(f.label), Every: o.Every, For: o.For,
+		Lister: lister, Poller: profiles.NewSweep(f.label), Vitals: profiles.Vitals, Every: o.Every, For: o.For,
 		Timeout: fleetTimeout, Concurrency: fleetConcurrency, Counter: cmp.Or(f.counter, f.label), Label: f.label != "", Progress: progress,
 		Save: func(r *fleet.Record) error {
 			r.Leakrig, r.Command, r.Bounds = version(), args, f.bounds()
