@@ -91,13 +91,13 @@ type survey struct {
 	start  time.Time
 	record *Record
 	// alive are the targets of the last list, by ID.
-	alive  map[string]*Series
-	last   []Target
-	late   bool
+	alive map[string]*Series
+	last  []Target
+	late  bool
 	// unidentified is set once the record tells of a target that nothing identifies.
 	unidentified bool
-	mu     sync.Mutex // guards alive, record and stacks while targets are read
-	stacks *interned
+	mu           sync.Mutex // guards alive, record and stacks while targets are read
+	stacks       *interned
 }
 
 func newSurvey(c Config) *survey {
