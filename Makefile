@@ -34,7 +34,7 @@ simulate: ## the judgement's simulations at their full size, without the race de
 doctor: build ## tell what this machine can do, what is missing, and what to type
 	bin/leakrig doctor
 
-quick: ## unit tests, without the scripts of the command line
+quick: ## unit tests, without attacks and scripts of the command line
 	internal/test.sh quick
 
 test: ## linters, unit tests, and a smoke test on a real kube-apiserver and in Chromium

@@ -18,6 +18,9 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 )
 
+// Pods of the tests' API server run from the start, or never.
+func init() { podsTimeout = 2 * time.Second }
+
 // kubelet serves execs as a kubelet does, or as the API server in front of it: the upgrades and their
 // protocols are upstream's, the programs are a few words. It is the far side of the action's tests.
 type kubelet struct {

@@ -37,8 +37,8 @@ func (p podsOf) where(a *api, t leak.Target) (namespace, selector string) {
 }
 
 // podsTimeout is how long pods may take to be seen running: the kubelet tells of them a second or so after
-// they have begun to answer.
-const podsTimeout = 10 * time.Second
+// they have begun to answer. A variable, for tests.
+var podsTimeout = 10 * time.Second
 
 // pods lists the names of the running pods that match.
 func (a *api) pods(ctx context.Context, namespace, selector string) ([]string, error) {
