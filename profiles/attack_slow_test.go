@@ -47,6 +47,9 @@ func TestAttackVictim(t *testing.T) {
 			wg.Go(func() {
 				for i := range work {
 					polls[i%32], errs[i] = sweep.Poll(t.Context(), target)
+					if _, err := Vitals(t.Context(), target); errs[i] == nil {
+						errs[i] = err
+					}
 				}
 			})
 		}
@@ -158,6 +161,10 @@ func TestAttackMemory(t *testing.T) {
 		}},
 		{"64 targets of 4 MiB of labels", "sweep", "more than 64 MiB", func() hostile {
 			return all(join(one, message(2, join(message(2, []byte{1}), bytes.Repeat(message(3, nil), 2<<20-1024)))))
+		}},
+		{"64 targets of 64 MiB of counters", "sweep", "", func() hostile {
+			small := zipped(t, join(one, message(2, join(number(1, 1), number(2, 1)))))
+			return hostile{"*": small, "/heap?debug": fill([]byte("# PauseEnd = [1 2 3]\n"))}
 		}},
 		{"64 targets of 40000 stacks", "sweep", "", func() hostile { return all(join(header0(), named(1000, 3000), lines(1000), pairs(40_000))) }},
 		{"8 replicas of as many labels as are decoded", "replicas", "", func() hostile {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -33,9 +34,18 @@ func fetch(ctx context.Context, t leak.Target, path string) ([]byte, error) {
 }
 
 // fetchAtMost is fetch for a body of at most limit bytes.
-func fetchAtMost(ctx context.Context, t leak.Target, path string, limit int64) ([]byte, error) {
+func fetchAtMost(ctx context.Context, t leak.Target, path string, limit int64) (data []byte, err error) {
+	err = get(ctx, t, path, func(ctx context.Context, body io.Reader) error {
+		data, err = readBounded(ctx, body, limit)
+		return err
+	})
+	return data, err
+}
+
+// get hands the body of one pprof path to read.
+func get(ctx context.Context, t leak.Target, path string, read func(context.Context, io.Reader) error) error {
 	if t.Transport == nil {
-		return nil, errors.New("the subject serves no pprof")
+		return errors.New("the subject serves no pprof")
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -44,20 +54,19 @@ func fetchAtMost(ctx context.Context, t leak.Target, path string, limit int64) (
 	// What is measured is the body as served; transparent decompression would hide its size.
 	resp, err := leak.Get(ctx, client, t.Pprof+path, http.Header{"Accept-Encoding": {"identity"}})
 	if err != nil {
-		return nil, late(err)
+		return late(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusNotFound {
-		return nil, pprofHint(fmt.Errorf("GET %s: %w", t.Pprof+path, errNotServed))
+		return pprofHint(fmt.Errorf("GET %s: %w", t.Pprof+path, errNotServed))
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, pprofHint(fmt.Errorf("GET %s: status %s", t.Pprof+path, resp.Status))
+		return pprofHint(fmt.Errorf("GET %s: status %s", t.Pprof+path, resp.Status))
 	}
-	data, err := readBounded(ctx, resp.Body, limit)
-	if err != nil {
-		return nil, late(fmt.Errorf("GET %s: %w", t.Pprof+path, err))
+	if err := read(ctx, resp.Body); err != nil {
+		return late(fmt.Errorf("GET %s: %w", t.Pprof+path, err))
 	}
-	return data, nil
+	return nil
 }
 
 // late adds what to look at where a subject did not answer in time.

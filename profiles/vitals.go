@@ -2,10 +2,10 @@ package profiles
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -32,24 +32,21 @@ func Vitals(ctx context.Context, t leak.Target) (leak.Vitals, error) {
 	if t.Transport == nil || t.Pprof == "" {
 		return v, nil
 	}
-	text, err := fetch(ctx, t, "/heap?debug=1")
+	// The text is read as it comes: a fleet's processes are read many at once.
+	err := get(ctx, t, "/heap?debug=1", func(_ context.Context, body io.Reader) error {
+		return parseVitals(io.LimitReader(body, maxBody), &v)
+	})
 	if errors.Is(err, errNotServed) {
 		return v, nil
 	}
-	if err != nil {
-		return v, err
-	}
-	if err := parseVitals(text, &v); err != nil {
-		return v, fmt.Errorf("%s/heap?debug=1: %w", t.Pprof, err)
-	}
-	return v, nil
+	return v, err
 }
 
 // parseVitals reads the counters among the "# Mallocs = 123" lines. Without all of them nothing is known.
-func parseVitals(text []byte, v *leak.Vitals) error {
+func parseVitals(text io.Reader, v *leak.Vitals) error {
 	counters := map[string]*int64{"NumGC": &v.Collections, "Mallocs": &v.Mallocs, "TotalAlloc": &v.Bytes}
 	found := 0
-	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines := bufio.NewScanner(text)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		v.Lines++
