@@ -18,6 +18,7 @@ func markdown(b *bytes.Buffer, v view) error {
 		fmt.Fprintf(b, "\n%s\n", fence(failureText(f)))
 	}
 	markdownGrowth(b, v)
+	markdownWarnings(b, v.Warnings())
 	shown := map[string]bool{}
 	for _, x := range v.Variants {
 		markdownVariant(b, x, v.Sources, shown)
@@ -55,6 +56,19 @@ func markdownGrowth(b *bytes.Buffer, v view) {
 			fmt.Fprintf(b, " %s |", escape(c.Cells[i].Growth()))
 		}
 		b.WriteString("\n")
+	}
+}
+
+func markdownWarnings(b *bytes.Buffer, warnings []string) {
+	shown, more := head(warnings, textWarnings)
+	if len(shown) > 0 {
+		b.WriteString("\n")
+	}
+	for _, w := range shown {
+		fmt.Fprintf(b, "- Warning: %s\n", escape(w))
+	}
+	if more > 0 {
+		fmt.Fprintf(b, "- %s\n", and(more, "warning"))
 	}
 }
 
