@@ -349,7 +349,7 @@ func Read(dir leak.RunDir) (*Record, error) {
 func ReadSealed(dir leak.RunDir) (*Record, leak.Seal, error) {
 	f, err := os.Open(dir.Path(RecordFile))
 	if err != nil {
-		return nil, leak.Seal{}, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "a run directory of a fleet is what `leakrig observe --selector` names at its end")
+		return nil, leak.Seal{}, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "a run directory of a fleet is the one that `leakrig fleet` names at its end")
 	}
 	defer f.Close()
 	data, err := leak.ReadBounded(f, maxRecord)

@@ -16,7 +16,7 @@ type Verdict struct {
 	Schema  int          `json:"schema"`
 	Outcome leak.Outcome `json:"outcome"`
 	Result  leak.Result  `json:"result"`
-	// ExitCode is what `leakrig observe` exits with.
+	// ExitCode is the exit code of `leakrig fleet`.
 	ExitCode    int    `json:"exitCode"`
 	Sentence    string `json:"sentence"`
 	RunDir      string `json:"runDir,omitempty"`

@@ -37,7 +37,7 @@ type Spec struct {
 	Rounds     int               `yaml:"rounds,omitempty" doc:"measured rounds after the baseline (default 7)"`
 	MaxRounds  int               `yaml:"maxRounds,omitempty" doc:"where some check is undecided after the rounds, as many are added again, up to so many in all (default: none are added)"`
 	For        Duration          `yaml:"for,omitempty" doc:"time budget instead of a number of rounds: rounds are added, each larger than the one before, until every check is decided, for so long"`
-	Soak       *SoakSpec         `yaml:"soak,omitempty" doc:"rounds by time instead of by number: one every so often, for so long, in a run directory that stays small; run --resume goes on with one that was cut short"`
+	Soak       *SoakSpec         `yaml:"soak,omitempty" doc:"rounds by time instead of by number: one every so often, for so long, in a run directory that stays small; --resume resumes an interrupted one"`
 	Sizes      []int             `yaml:"sizes,omitempty" doc:"how often the actions are performed in each round, in turn (default [1]); different sizes tell growth per operation from growth per round or per minute"`
 	Control    int               `yaml:"control,omitempty" doc:"rounds without load before the baseline, so that what grows by itself is not blamed on the load (default 0)"`
 	Round      []Block[Action]   `yaml:"round" doc:"the actions of one round, in order"`

@@ -471,19 +471,29 @@ func (v *validator) soak() {
 			v.add(path, "as in soak: {every: 10m, for: 72h}", "is missing")
 		}
 	}
-	switch settles := 2 * v.s.Spec.Settle.Quiet.D(); {
-	case v.isReported(every) || v.isReported(whole):
-	case s.Every <= 0 || s.Every.D() > leak.MaxSoakEvery:
-		v.add(every, "for example 10m", "%v is not between 0 and %v", s.Every, leak.MaxSoakEvery)
-	case s.For <= 0 || s.For.D() > leak.MaxSoak:
-		v.add(whole, "for example 72h", "%v is not between 0 and %v", s.For, leak.MaxSoak)
-	case s.Every > s.For:
-		v.add(every, "every is one round, for is all of them", "%v is more than for (%v)", s.Every, s.For)
-	case s.Every.D() <= settles:
-		v.add(every, "raise it, or lower settle.quiet: two quiet windows are compared after each round", "%v is not more than twice settle.quiet (%v), so every round would be late", s.Every, v.s.Spec.Settle.Quiet)
-	case s.Rounds() > leak.MaxSoakRounds:
-		v.add(every, "let rounds be further apart", "makes %d rounds in %v, %d are allowed", s.Rounds(), s.For, leak.MaxSoakRounds)
+	if v.isReported(every) || v.isReported(whole) {
+		return
 	}
+	if key, hint, err := SoakProblem(*s, v.s.Spec.Settle.Quiet); err != nil {
+		v.add("spec.soak."+key, hint, "%v", err)
+	}
+}
+
+// SoakProblem returns what is wrong with a soak, with its key and a hint, or a nil error.
+func SoakProblem(s leak.SoakSpec, quiet leak.Duration) (key, hint string, err error) {
+	switch {
+	case s.Every <= 0 || s.Every.D() > leak.MaxSoakEvery:
+		return "every", "for example 10m", fmt.Errorf("%v is not between 0 and %v", s.Every, leak.MaxSoakEvery)
+	case s.For <= 0 || s.For.D() > leak.MaxSoak:
+		return "for", "for example 72h", fmt.Errorf("%v is not between 0 and %v", s.For, leak.MaxSoak)
+	case s.Every > s.For:
+		return "every", "every is one round, for is all of them", fmt.Errorf("%v is more than for (%v)", s.Every, s.For)
+	case s.Every <= 2*quiet:
+		return "every", "raise it, or lower settle.quiet: two quiet windows are compared after each round", fmt.Errorf("%v is not more than twice settle.quiet (%v), so every round would be late", s.Every, quiet)
+	case s.Rounds() > leak.MaxSoakRounds:
+		return "every", "let rounds be further apart", fmt.Errorf("makes %d rounds in %v, %d are allowed", s.Rounds(), s.For, leak.MaxSoakRounds)
+	}
+	return "", "", nil
 }
 
 // budget checks the time budget.

@@ -129,7 +129,7 @@ func TestAttackRedirects(t *testing.T) {
 	write(t, filepath.Join(dir, "hosts"), subject.URL+"\n")
 	for _, args := range [][]string{
 		{"observe", subject.URL, "--", "true"},
-		{"observe", "--targets", "hosts", "--every", "100ms", "--for", "300ms", "--counter", "requests"},
+		{"fleet", "--targets", "hosts", "--every", "100ms", "--for", "300ms", "--counter", "requests"},
 	} {
 		stdout, stderr, code, _ := attacked(t, dir, args...)
 		if code != leak.ExitUnmeasured || !strings.Contains(stdout+stderr, "redirected to "+other.URL) {

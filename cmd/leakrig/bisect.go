@@ -132,7 +132,7 @@ func (b *bisection) run(c *cobra.Command) (int, error) {
 		return 0, err
 	}
 	begun := time.Now()
-	b.hidden.AddAll(b.known()...)
+	b.hidden.AddAll(knownSecrets(b.args)...)
 	progress := newProgress(os.Stderr)
 	progress.secrets = b.hidden
 	defer progress.Done()

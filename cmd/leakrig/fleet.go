@@ -25,8 +25,11 @@ import (
 	"github.com/leakrig/leakrig/subjects"
 )
 
-// fleetFlags are those of `leakrig observe` that are for fleets alone.
+// fleetFlags are the flags of `leakrig fleet`.
 type fleetFlags struct {
+	args   []string
+	hidden *leak.Secrets
+	endpoint
 	selector, namespace string
 	allNamespaces       bool
 	targets             string
@@ -34,34 +37,59 @@ type fleetFlags struct {
 	counter, metrics    string
 	label               string
 	via                 string
+	every, during       time.Duration
+	timeout             time.Duration
+	concurrency         int
 	options             cluster.Options
+	runsDir, format     string
 	fleetBounds
 }
 
+// Ways to reach pods through the API server.
 const (
-	fleetConcurrency = 32
-	fleetTimeout     = 10 * time.Second
-	fleetEvery       = time.Minute
-	fleetFor         = 30 * time.Minute
-
 	viaProxy   = "proxy"
 	viaForward = "port-forward"
 )
 
-func (f *fleetFlags) add(c *cobra.Command) {
+func (a *app) fleetCommand() *cobra.Command {
+	f := fleetFlags{args: a.args, hidden: &a.hidden}
+	c := &cobra.Command{
+		Use:   "fleet --selector LABELS|--targets FILE",
+		Short: "Observe many running processes under their existing load",
+		Long: `Read the goroutines of many processes at a fixed interval, and report the stacks that grow, how many
+processes they grow in, and the worst of these. leakrig starts nothing and sends no load.
+The exit code is 1 if a process leaks.
+
+--selector reads pods through the API server. --targets reads a list of URLs.`,
+		Example: `  leakrig fleet --selector app=orders --all-namespaces --every 1m --for 30m
+  leakrig fleet --targets hosts.txt --counter http_requests_total`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			a.code, err = f.survey(c)
+			return err
+		},
+	}
 	o := c.Flags()
-	o.StringVar(&f.selector, "selector", "", "a fleet: the pods with these labels, read through the API server")
-	o.StringVarP(&f.namespace, "namespace", "n", "", "their namespace (default: that of the context)")
-	o.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "in all namespaces")
-	o.IntVar(&f.port, "port", 6060, "where pprof is served in the pods")
-	wordFlag(c, &f.via, "via", viaProxy, []string{viaProxy, viaForward}, "how they are reached through it; a port-forward reaches their loopback, too, and costs more")
-	o.StringVar(&f.targets, "targets", "", "a fleet: the URLs in this `file`, one a line, read again before each sweep (- for standard input, once)")
-	o.StringVar(&f.counter, "counter", "", "`metric` of the targets that counts operations, for growth per operation instead of per hour")
-	o.StringVar(&f.label, "counter-label", "", "the same from a pprof `label` of their goroutines: its largest number")
-	o.StringVar(&f.metrics, "metrics", "/metrics", "where they serve metrics, `[:PORT]/PATH`")
+	o.StringVar(&f.selector, "selector", "", "labels of the pods to read through the API server")
+	o.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the pods (default: that of the context)")
+	o.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "read pods in all namespaces")
+	o.IntVar(&f.port, "port", 6060, "port of pprof in the pods")
+	wordFlag(c, &f.via, "via", viaProxy, []string{viaProxy, viaForward}, "way to the pods; port-forward also reaches loopback addresses and costs more")
+	o.StringVar(&f.targets, "targets", "", "`file` with one URL per line, read again before each sweep (-: standard input, read once)")
+	o.DurationVar(&f.every, "every", time.Minute, "interval between sweeps")
+	o.DurationVar(&f.during, "for", 30*time.Minute, "time from the first sweep to the last")
+	o.IntVar(&f.concurrency, "concurrency", 32, "maximum number of targets read at once")
+	o.DurationVar(&f.timeout, "timeout", 10*time.Second, "timeout of a target")
+	o.StringVar(&f.counter, "counter", "", "`metric` that counts operations, for growth per operation instead of per hour")
+	o.StringVar(&f.label, "counter-label", "", "pprof `label` of goroutines whose largest number counts operations")
+	o.StringVar(&f.metrics, "metrics", "/metrics", "port and path of the metrics, `[:PORT]/PATH`")
 	f.fleetBounds.add(c)
-	o.StringVar(&f.options.KubeconfigFile, "kubeconfig", "", "kubeconfig `file` of the fleet's cluster (default: as kubectl)")
-	o.StringVar(&f.options.Context, "context", "", "context of the fleet's cluster (default: the current one)")
+	o.StringVar(&f.options.KubeconfigFile, "kubeconfig", "", "kubeconfig `file` of the cluster (default: as kubectl)")
+	o.StringVar(&f.options.Context, "context", "", "context of the cluster (default: the current one)")
+	o.StringVar(&f.runsDir, "runs-dir", "runs", "folder for run directories")
+	f.endpoint.addFlags(c)
+	formatFlag(c, &f.format)
+	return c
 }
 
 // fleetBounds are what the verdict on a fleet goes by.
@@ -69,9 +97,9 @@ type fleetBounds struct{ minJudged, maxPerHour, maxPerOperation float64 }
 
 func (b *fleetBounds) add(c *cobra.Command) {
 	o := c.Flags()
-	o.Float64Var(&b.minJudged, "min-judged", 0.99, "share of a fleet that must be judged for it to be clean")
-	o.Float64Var(&b.maxPerHour, "max-per-hour", 10, "the most that goroutines of one stack of one target of a fleet may grow per hour")
-	o.Float64Var(&b.maxPerOperation, "max-per-op", 0, "the same per operation, where --counter or --counter-label tells them")
+	o.Float64Var(&b.minJudged, "min-judged", 0.99, "minimum share of judged targets for a clean fleet")
+	o.Float64Var(&b.maxPerHour, "max-per-hour", 10, "maximum growth of goroutines per hour, for one stack of one target of a fleet")
+	o.Float64Var(&b.maxPerOperation, "max-per-op", 0, "maximum growth per operation, for targets with --counter or --counter-label")
 }
 
 func (b *fleetBounds) bounds() fleet.Bounds {
@@ -129,17 +157,14 @@ func (b *fleetBounds) judge(c *cobra.Command, dir leak.RunDir, format string, ac
 	return concludeFleet(c.OutOrStdout(), dir, r, format, false, !seal.Holds() && !accept)
 }
 
-// asked tells whether a fleet is to be observed.
-func (f *fleetFlags) asked() bool { return f.selector != "" || f.targets != "" }
-
 // check refuses what cannot be.
-func (f *fleetFlags) check(format string, every, during time.Duration) error {
+func (f *fleetFlags) check() error {
 	var errs []error
 	bad := func(hint, problem string, args ...any) {
 		errs = append(errs, leak.WithHint(fmt.Errorf(problem, args...), "%s", hint))
 	}
-	if f.selector != "" && f.targets != "" {
-		bad("leave one of them out", "--selector and --targets: a fleet is either")
+	if (f.selector == "") == (f.targets == "") {
+		bad("--selector reads pods, --targets a list of URLs", "give either --selector or --targets")
 	}
 	if f.namespace != "" && f.allNamespaces {
 		bad("leave one of them out", "--namespace and --all-namespaces: it is either")
@@ -147,10 +172,10 @@ func (f *fleetFlags) check(format string, every, during time.Duration) error {
 	if f.counter != "" && f.label != "" {
 		bad("leave one of them out", "--counter and --counter-label: operations are counted by either")
 	}
-	if every <= 0 || during < every {
-		bad("as in --every 1m --for 30m", "--every %s --for %s: no two sweeps", every, during)
+	if f.every <= 0 || f.during < f.every {
+		bad("as in --every 1m --for 30m", "--every %s --for %s: no two sweeps", f.every, f.during)
 	}
-	errs = append(errs, f.fleetBounds.check(format)...)
+	errs = append(errs, f.fleetBounds.check(f.format)...)
 	if _, _, err := f.metricsAt(); err != nil {
 		bad("as in /metrics or :9090/metrics", "--metrics %s: %w", f.metrics, err)
 	}
@@ -177,48 +202,35 @@ func (f *fleetFlags) metricsAt() (port int, path string, err error) {
 }
 
 // survey observes a fleet: sweeps, judges and prints.
-func (o *observation) survey(c *cobra.Command) (int, error) {
-	flags, f := c.Flags(), &o.fleet
-	if !flags.Changed("every") {
-		o.Every = fleetEvery
-	}
-	if !flags.Changed("for") {
-		o.For = fleetFor
-	}
-	if err := f.check(o.format, o.Every, o.For); err != nil {
+func (f *fleetFlags) survey(c *cobra.Command) (int, error) {
+	if err := f.check(); err != nil {
 		return 0, err
 	}
-	if err := o.absolute(); err != nil {
+	if err := f.absolute(); err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
-	lister, err := o.lister(c.InOrStdin())
+	lister, err := f.lister(c.InOrStdin())
 	if err != nil {
 		return 0, err
 	}
-	dir, err := newRunDir(o.runsDir, "fleet")
+	dir, err := newRunDir(f.runsDir, "fleet")
 	if err != nil {
 		return 0, err
 	}
 	progress := newProgress(os.Stderr)
 	defer progress.Done()
-	secrets := o.known()
-	secrets.AddAll(tokenOf(o.TokenFile, "."))
-	o.hidden.AddAll(secrets...)
-	progress.secrets = o.hidden
-	args := keptArgs(o.args, nil, secrets)
+	secrets := knownSecrets(f.args)
+	secrets.AddAll(tokenOf(f.TokenFile, "."))
+	f.hidden.AddAll(secrets...)
+	progress.secrets = f.hidden
+	args := keptArgs(f.args, nil, secrets)
 	config := fleet.Config{
-		Lister: lister, Poller: profiles.NewSweep(f.label), Vitals: profiles.Vitals, Every: o.Every, For: o.For,
-		Timeout: fleetTimeout, Concurrency: fleetConcurrency, Counter: cmp.Or(f.counter, f.label), Label: f.label != "", Progress: progress,
+		Lister: lister, Poller: profiles.NewSweep(f.label), Vitals: profiles.Vitals, Every: f.every, For: f.during,
+		Timeout: f.timeout, Concurrency: max(1, f.concurrency), Counter: cmp.Or(f.counter, f.label), Label: f.label != "", Progress: progress,
 		Save: func(r *fleet.Record) error {
 			r.Leakrig, r.Command, r.Bounds = version(), args, f.bounds()
 			return r.Write(dir, secrets...)
 		},
-	}
-	if flags.Changed("timeout") {
-		config.Timeout = o.Timeout
-	}
-	if flags.Changed("concurrency") {
-		config.Concurrency = max(1, o.Concurrency)
 	}
 	_, err = fleet.Run(c.Context(), config)
 	progress.Done()
@@ -229,7 +241,7 @@ func (o *observation) survey(c *cobra.Command) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return concludeFleet(c.OutOrStdout(), dir, record, o.format, true, false)
+	return concludeFleet(c.OutOrStdout(), dir, record, f.format, true, false)
 }
 
 // concludeFleet judges a fleet, prints the verdict and, where write is set, keeps it. Where withheld is set, its record
@@ -266,16 +278,14 @@ func concludeFleet(w io.Writer, dir leak.RunDir, r *fleet.Record, format string,
 }
 
 // lister is where the targets come from.
-func (o *observation) lister(stdin io.Reader) (fleet.Lister, error) {
-	f := &o.fleet
+func (f *fleetFlags) lister(stdin io.Reader) (fleet.Lister, error) {
 	port, path, err := f.metricsAt()
 	if err != nil {
 		return nil, err
 	}
 	if f.targets != "" {
-		access := leak.Access{CA: o.CA, Cert: o.Cert, Key: o.Key, TokenFile: o.TokenFile, Insecure: o.Insecure}
 		return &fleet.List{File: f.targets, Stdin: stdin, Reach: func(address string) (fleet.Target, error) {
-			return reachTarget(address, o.Pprof, access, port, path)
+			return reachTarget(address, f.Pprof, f.access(), port, path)
 		}}, nil
 	}
 	pods, err := cluster.NewPods(f.options, cluster.PodQuery{Selector: f.selector, Namespace: f.namespace, All: f.allNamespaces, Port: f.port, Forward: f.via == viaForward})
@@ -285,7 +295,7 @@ func (o *observation) lister(stdin io.Reader) (fleet.Lister, error) {
 	if port == 0 {
 		port = f.port
 	}
-	return podLister{pods, f.port, strings.TrimSuffix(o.Pprof, "/"), port, path}, nil
+	return podLister{pods, f.port, strings.TrimSuffix(f.Pprof, "/"), port, path}, nil
 }
 
 // reachTarget is a target at a URL; its metrics are beside its pprof, or on another port of the same host.

@@ -79,7 +79,7 @@ Exit codes:   0 as expected · 1 not as expected · 2 bad usage or scenario · 3
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(usage)
-	root.AddCommand(a.runCommand(), a.judgeCommand(), a.reportCommand(), a.historyCommand(), pruneCommand(), a.observeCommand(), a.diffCommand(), a.matchCommand(),
+	root.AddCommand(a.runCommand(), a.judgeCommand(), a.reportCommand(), a.historyCommand(), pruneCommand(), a.observeCommand(), a.soakCommand(), a.fleetCommand(), a.diffCommand(), a.matchCommand(),
 		a.bisectCommand(), a.selfCheckCommand(), listCommand(), initCommand(), validateCommand(), kindsCommand(), schemaCommand(), nodeImageCommand(), imageCommand(), doctorCommand(), cleanCommand(), versionCommand(), workerCommand())
 	root.InitDefaultCompletionCmd()
 	refuse(root)

@@ -21,26 +21,32 @@ import (
 	"github.com/leakrig/leakrig/subjects"
 )
 
-// observation is what `leakrig observe` makes a scenario of.
+// observation is what `leakrig observe` and `leakrig soak` make a scenario of.
 type observation struct {
 	runFlags
-	URLs                     []string
+	// Name is the scenario's, and that of the folder of its runs.
+	Name string
+	URLs []string
+	endpoint
+	Times, Concurrency     int
+	Operations, Warmup     int
+	Control, PID           int
+	Process                bool
+	Rounds, MaxRounds      int
+	Quiet, Timeout         time.Duration
+	Every, For             time.Duration
+	MaxGoroutines, MaxHeap string
+	Argv                   []string
+}
+
+// endpoint is where pprof is below a URL, and what proves who asks for it.
+type endpoint struct {
 	Pprof                    string
 	CA, Cert, Key, TokenFile string
 	Insecure                 bool
-	Times, Concurrency       int
-	Operations, Warmup       int
-	Control, PID             int
-	Process                  bool
-	Rounds, MaxRounds        int
-	Quiet, Timeout           time.Duration
-	Every, For               time.Duration
-	MaxGoroutines, MaxHeap   string
-	Argv                     []string
-	fleet                    fleetFlags
 }
 
-// What observe does unless flags say otherwise.
+// Defaults of observe.
 const (
 	defaultBudget = time.Minute
 	scaledQuiet   = 300 * time.Millisecond
@@ -51,13 +57,13 @@ const (
 var reference = regexp.MustCompile(`(\$+)(\([^()\s]*\))`)
 
 // observed is the scenario; every value is written as JSON, which YAML reads.
-var observed = template.Must(template.New("observe").Funcs(template.FuncMap{"json": func(v any) (string, error) {
+var observed = template.Must(template.New("observation").Funcs(template.FuncMap{"json": func(v any) (string, error) {
 	b, err := json.Marshal(v)
 	return reference.ReplaceAllString(string(b), "$1$1$2"), err
 }}).Parse(`apiVersion: leakrig.dev/v1
 kind: Scenario
 metadata:
-  name: observe
+  name: {{.Name}}
   description: {{json .Description}}
 spec:
   subject:
@@ -113,75 +119,47 @@ spec:
 {{- end}}
 `))
 
-// Description tells the report where the scenario comes from.
+// Description says in the report where the scenario comes from.
 func (o *observation) Description() string {
-	return "Written by leakrig observe: " + strings.Join(o.Argv, " ") + " against " + programs(len(o.URLs)) + " that ran already."
+	return "Written by leakrig " + o.Name + ": " + strings.Join(o.Argv, " ") + " against " + programs(len(o.URLs)) + " that ran already."
 }
 
 func (a *app) observeCommand() *cobra.Command {
-	o := observation{runFlags: runFlags{args: a.args, hidden: &a.hidden, cluster: "auto", times: 1}}
+	o := observation{runFlags: runFlags{args: a.args, hidden: &a.hidden, cluster: "auto", times: 1}, Name: "observe"}
 	c := &cobra.Command{
-		Use:   "observe URL... [flags] -- COMMAND [ARG...] | observe --selector LABELS|--targets FILE",
-		Short: "Judge any process that serves pprof, under the load of any command, or a whole fleet as it is",
-		Long: `Run a command round after round against a process that serves net/http/pprof, and judge how its
-goroutines and its heap grow: the judgement of leakrig run without a scenario file and without a cluster.
-It expects clean, so a leak ends it with exit code 1. The process is only read, never started or stopped.
+		Use:   "observe URL... [flags] -- COMMAND [ARG...]",
+		Short: "Observe a running process under the load of a command",
+		Long: `Repeat a command in rounds, profile a process that serves net/http/pprof before and after each round,
+and judge the growth of its goroutines and its memory. No scenario and no cluster are needed.
+The exit code is 1 if the process leaks.
 
-URL is http, https or unix (unix:///run/app.sock). Where it has a path, pprof is looked for below it, at
-/debug/pprof unless --pprof says otherwise. The command finds URL in its environment, and in OP the number
-of its first operation, which {{.Op}} in its arguments is, too.
+URL is http, https or unix (unix:///run/app.sock). If it has a path, leakrig looks for pprof below it.
+The command gets URL and OP, the number of its first operation, in its environment. {{.Op}} in its
+arguments is replaced by OP.
 
-Several URLs, with -- before the command, are replicas of one program: each is read and judged by itself, and
-the worst is shown. URL in the command's environment is then each of them in turn.
+Several URLs are replicas of one program. leakrig judges each of them and reports the worst. URL is then
+each address in turn.
 
-With --every and --for it soaks: a round comes so often, for so long, and the run directory stays small. With
---resume the same command goes on with a soak that was cut short, while the process is the same one.
-
-The run directory holds the scenario that was run: a start for one of your own.
-
-With --selector, or --targets, and without a command it observes a fleet, hundreds or a thousand processes
-under whatever load they have: it sweeps over them, --every so often --for so long, and tells on which
-stacks goroutines grow, in how many of them, and where it is worst. It only reads.`,
+The run directory contains the scenario of the run. Use leakrig soak for rounds over hours, and leakrig
+fleet for many processes under their existing load.`,
 		Example: `  leakrig observe http://127.0.0.1:6060 -- curl -sf http://127.0.0.1:8080/orders
+  leakrig observe http://127.0.0.1:6060 --operations 100 -- hey -n 100 http://127.0.0.1:8080/
   leakrig observe https://127.0.0.1:8443/admin --ca ca.pem --cert me.pem --key me.key -- ./load.sh
-  leakrig observe http://10.0.0.7:6060 http://10.0.0.8:6060 -- sh -c 'curl -sf $URL/orders'
-  leakrig observe http://127.0.0.1:6060 --every 10m --for 72h --resume -- ./load.sh
-  leakrig observe unix:///run/app.sock --operations 100 --times 1 -- hey -n 100 http://127.0.0.1:8080/
-  leakrig observe --selector app=orders --all-namespaces --every 1m --for 30m
-  leakrig observe --targets hosts.txt --counter http_requests_total`,
-		Args: func(c *cobra.Command, args []string) error {
-			if o.fleet.asked() {
-				return cobra.NoArgs(c, args)
-			}
-			return cobra.MinimumNArgs(2)(c, args)
-		},
+  leakrig observe http://10.0.0.7:6060 http://10.0.0.8:6060 -- sh -c 'curl -sf $URL/orders'`,
+		Args: cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if o.fleet.asked() {
-				if o.resume {
-					return usage(c, errors.New("--resume is for a soak, a fleet begins anew"))
-				}
-				a.code, err = o.survey(c)
+			if err := o.split(c, args); err != nil {
 				return err
 			}
-			n := max(1, c.ArgsLenAtDash())
-			if n == len(args) {
-				return usage(c, errors.New("a command is missing after --"))
+			flags := c.Flags()
+			fixed := flags.Changed("rounds") || flags.Changed("times") || flags.Changed("max-rounds")
+			if fixed && flags.Changed("for") {
+				return usage(c, errors.New("--for adds operations for a time, --rounds, --times and --max-rounds fix their number"))
 			}
-			o.URLs, o.Argv = args[:n:n], args[n:]
-			switch flags := c.Flags(); {
-			case flags.Changed("every") && !flags.Changed("for"):
-				return usage(c, errors.New("--every and --for need each other"))
-			case flags.Changed("for") && !flags.Changed("every") && (flags.Changed("rounds") || flags.Changed("times") || flags.Changed("max-rounds")):
-				return usage(c, errors.New("--for says how long operations are added, --rounds, --times and --max-rounds fix how many there are"))
-			case flags.Changed("every") && (flags.Changed("rounds") || flags.Changed("max-rounds")):
-				return usage(c, errors.New("rounds come by time (--every, --for) or by number (--rounds, --max-rounds)"))
-			case flags.Changed("every") && (o.Every <= 0 || o.For <= 0):
-				return usage(c, errors.New("--every and --for must be more than 0"))
-			case !flags.Changed("every") && !flags.Changed("rounds") && !flags.Changed("times") && !flags.Changed("max-rounds"):
-				o.Times, o.Control = 1, controlRounds
-				if !flags.Changed("for") {
-					o.For = defaultBudget
-				}
+			if fixed {
+				o.For, o.Control = 0, 0
+			} else {
+				o.Times = 1
 				if !flags.Changed("quiet") {
 					o.Quiet = scaledQuiet
 				}
@@ -190,31 +168,83 @@ stacks goroutines grow, in how many of them, and where it is worst. It only read
 			return err
 		},
 	}
+	c.SetFlagErrorFunc(movedFlags(map[string]string{
+		"every": "soak URL --every 10m --for 72h -- COMMAND", "resume": "soak URL --resume -- COMMAND",
+		"selector": "fleet --selector LABELS", "targets": "fleet --targets FILE",
+	}))
+	o.Control = controlRounds
 	f := c.Flags()
-	f.IntVar(&o.Rounds, "rounds", 7, "measured rounds, all alike, instead of --for")
-	f.IntVar(&o.MaxRounds, "max-rounds", 0, "where some check is undecided, go on, as many rounds at a time, up to so many (default: no more)")
-	f.DurationVar(&o.Every, "every", 0, "soak: a round so often instead of --rounds, with --for; a fleet: sweep so often (default 1m)")
-	f.DurationVar(&o.For, "for", 0, "how long to add operations until all is decided (default 1m); with --every how long to soak; a fleet: from the first sweep to the last (default 30m)")
-	f.BoolVar(&o.resume, "resume", false, resumeDoc)
-	f.IntVar(&o.Warmup, "warmup", 1, "rounds to throw away before the baseline")
-	f.IntVar(&o.Times, "times", 10, "invocations of the command in a round, all rounds alike, instead of --for")
-	f.IntVar(&o.Concurrency, "concurrency", 1, "invocations under way at once, at most; of a fleet, targets read at once (default 32)")
-	f.IntVar(&o.Operations, "operations", 1, "operations that one invocation counts for")
-	f.DurationVar(&o.Timeout, "timeout", 5*time.Minute, "an invocation that takes longer has failed; of a fleet, a target that does not answer for so long (default 10s)")
-	f.DurationVar(&o.Quiet, "quiet", time.Second, "settled when no group of goroutines shrank between two such windows; with --for alone 300ms")
-	f.StringVar(&o.MaxGoroutines, "max-goroutines", "", "budget: how many goroutines an operation may leave behind, as in 0.05 (default: none, any growth that goes on is a leak)")
-	f.StringVar(&o.MaxHeap, "max-heap", "", "budget: how much heap an operation may leave behind, as in 4KiB (default: none)")
-	f.IntVar(&o.PID, "pid", 0, "process on this machine that serves URL (default: the one whose socket listens there)")
-	f.StringVar(&o.Pprof, "pprof", "/debug/pprof", "`path` of net/http/pprof below URL")
-	f.StringVar(&o.CA, "ca", "", "PEM `file` with the authorities that its certificate may come from")
-	f.StringVar(&o.Cert, "cert", "", "PEM `file` with the client's certificate")
-	f.StringVar(&o.Key, "key", "", "PEM `file` with its key")
-	f.StringVar(&o.TokenFile, "token-file", "", "`file` with a bearer token")
-	f.BoolVar(&o.Insecure, "insecure", false, "take any certificate")
-	f.StringVar(&o.runsDir, "runs-dir", "runs", "folder for run directories")
-	o.fleet.add(c)
-	formatFlag(c, &o.format)
+	f.DurationVar(&o.For, "for", defaultBudget, "time budget for adding operations until every series is decided")
+	f.IntVar(&o.Rounds, "rounds", 7, "fixed number of measured rounds, instead of --for")
+	f.IntVar(&o.MaxRounds, "max-rounds", 0, "maximum number of rounds, added in batches of --rounds while a check is undecided (default: --rounds)")
+	f.IntVar(&o.Times, "times", 10, "fixed number of invocations per round, instead of --for")
+	f.StringVar(&o.MaxGoroutines, "max-goroutines", "", "budget of goroutines per operation, such as 0.05 (default: none, all sustained growth is a leak)")
+	f.StringVar(&o.MaxHeap, "max-heap", "", "budget of heap per operation, such as 4KiB (default: none, all sustained growth is a leak)")
+	o.addFlags(c)
 	return c
+}
+
+// addFlags adds the flags that observe and soak share.
+func (o *observation) addFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.IntVar(&o.Warmup, "warmup", 1, "warm-up rounds before the baseline")
+	f.IntVar(&o.Concurrency, "concurrency", 1, "maximum number of concurrent invocations")
+	f.IntVar(&o.Operations, "operations", 1, "operations per invocation")
+	f.DurationVar(&o.Timeout, "timeout", 5*time.Minute, "timeout of an invocation")
+	f.DurationVar(&o.Quiet, "quiet", time.Second, "window for settling: settled when no goroutine group shrank between two windows")
+	f.IntVar(&o.PID, "pid", 0, "process on this machine that serves URL (default: the owner of the listening socket)")
+	f.StringVar(&o.runsDir, "runs-dir", "runs", "folder for run directories")
+	o.endpoint.addFlags(c)
+	formatFlag(c, &o.format)
+}
+
+func (e *endpoint) addFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&e.Pprof, "pprof", "/debug/pprof", "`path` of net/http/pprof below URL")
+	f.StringVar(&e.CA, "ca", "", "PEM `file` with the certificate authorities of the server")
+	f.StringVar(&e.Cert, "cert", "", "PEM `file` with the client certificate")
+	f.StringVar(&e.Key, "key", "", "PEM `file` with the key of the client certificate")
+	f.StringVar(&e.TokenFile, "token-file", "", "`file` with a bearer token")
+	f.BoolVar(&e.Insecure, "insecure", false, "do not verify the certificate of the server")
+}
+
+func (e *endpoint) access() leak.Access {
+	return leak.Access{CA: e.CA, Cert: e.Cert, Key: e.Key, TokenFile: e.TokenFile, Insecure: e.Insecure}
+}
+
+// absolute makes the paths of files independent of the folder that the scenario will be in.
+func (e *endpoint) absolute() error {
+	for _, file := range []*string{&e.CA, &e.Cert, &e.Key, &e.TokenFile} {
+		if *file == "" {
+			continue
+		}
+		path, err := filepath.Abs(*file)
+		if err != nil {
+			return err
+		}
+		*file = path
+	}
+	return nil
+}
+
+// split parts the arguments into the URLs and the command.
+func (o *observation) split(c *cobra.Command, args []string) error {
+	n := max(1, c.ArgsLenAtDash())
+	if n == len(args) {
+		return usage(c, errors.New("a command is missing after --"))
+	}
+	o.URLs, o.Argv = args[:n:n], args[n:]
+	return nil
+}
+
+// movedFlags answers flags that c no longer has with the command that has them now.
+func movedFlags(now map[string]string) func(*cobra.Command, error) error {
+	return func(c *cobra.Command, err error) error {
+		if command := now[strings.TrimPrefix(unknownFlag(err), "--")]; command != "" {
+			err = leak.WithHint(err, "use `leakrig %s`", command)
+		}
+		return usage(c, err)
+	}
 }
 
 func (o *observation) run(c *cobra.Command) (int, error) {
@@ -222,10 +252,10 @@ func (o *observation) run(c *cobra.Command) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := o.absolute(); err != nil {
+	if err := errors.Join(o.absolute(), o.trim()); err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
-	o.hidden.AddAll(o.known()...)
+	o.hidden.AddAll(knownSecrets(o.args)...)
 	progress := newProgress(os.Stderr)
 	progress.secrets = o.hidden
 	defer progress.Done()
@@ -236,7 +266,7 @@ func (o *observation) run(c *cobra.Command) (int, error) {
 	if err := observed.Execute(&text, o); err != nil {
 		return 0, err
 	}
-	src := scenarios.Source{Name: "observe", Data: []byte(text.String())}
+	src := scenarios.Source{Name: o.Name, Data: []byte(text.String())}
 	s, err := scenarios.Load(src, kinds())
 	if err != nil {
 		return 0, err
@@ -255,12 +285,11 @@ func (o *observation) run(c *cobra.Command) (int, error) {
 
 // findProcess looks for the process behind every URL, so that descriptors, threads and resident memory are read, too.
 func (o *observation) findProcess(ctx context.Context, progress leak.Progress) error {
-	access := leak.Access{CA: o.CA, Cert: o.Cert, Key: o.Key, TokenFile: o.TokenFile, Insecure: o.Insecure}
 	if o.PID != 0 && len(o.URLs) > 1 {
 		return &leak.UsageError{Err: errors.New("--pid is the process of one URL")}
 	}
 	for _, u := range o.URLs {
-		process, err := subjects.Behind(ctx, u, o.Pprof, access, o.PID)
+		process, err := subjects.Behind(ctx, u, o.Pprof, o.access(), o.PID)
 		if err != nil {
 			o.Process = false
 			if o.PID != 0 {
@@ -282,19 +311,8 @@ func programs(n int) string {
 	return fmt.Sprintf("%d replicas of a program", n)
 }
 
-// absolute makes the paths of files independent of the folder that the scenario will lie in, and takes URLs
-// that lead to pprof itself for what they are.
-func (o *observation) absolute() error {
-	for _, file := range []*string{&o.CA, &o.Cert, &o.Key, &o.TokenFile} {
-		if *file == "" {
-			continue
-		}
-		path, err := filepath.Abs(*file)
-		if err != nil {
-			return err
-		}
-		*file = path
-	}
+// trim cuts the path of pprof off URLs that lead to it.
+func (o *observation) trim() error {
 	for i := range o.URLs {
 		u, err := url.Parse(o.URLs[i])
 		if err != nil {

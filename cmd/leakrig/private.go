@@ -29,7 +29,7 @@ type private struct {
 // hide finds the secrets of a run: in its environment and its command line, in the files that hold its tokens, and in
 // the scenario. A scenario that could not be judged without them is refused here, before anything is measured.
 func (f *runFlags) hide(src scenarios.Source, s *leak.Scenario) (private, error) {
-	known := f.known()
+	known := knownSecrets(f.args)
 	if name := s.Spec.Subject.Access.TokenFile; name != "" {
 		known.Add(tokenOf(name, filepath.Dir(src.Path)))
 	}
@@ -56,10 +56,10 @@ func (f *runFlags) hide(src scenarios.Source, s *leak.Scenario) (private, error)
 }
 
 // known are the secrets that are known without the scenario.
-func (f *runFlags) known() leak.Secrets {
+func knownSecrets(args []string) leak.Secrets {
 	var known leak.Secrets
 	known.AddInherited(os.Environ())
-	known.AddAll(leak.CredentialsOf(f.args)...)
+	known.AddAll(leak.CredentialsOf(args)...)
 	return known
 }
 

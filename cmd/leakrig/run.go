@@ -54,6 +54,9 @@ type runFlags struct {
 	// resume goes on with a soak that was cut short; earlier is its record, nil where a run is a new one.
 	resume  bool
 	earlier *leak.Record
+	// soak, if set, replaces the rounds of the scenario; soakPreset leaves a soak of the scenario as it is.
+	soak       *leak.SoakSpec
+	soakPreset bool
 	// night is set for --all, folders is what it was given.
 	night   *nightFlags
 	folders []string
@@ -68,16 +71,15 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run NAME|FILE... | --all [DIR]",
 		Short: "Run scenarios, judge them, and write their reports",
 		Long: `Run a scenario of the library (see leakrig list) or a scenario file: build the variants, boot the
-cluster, put the load on, read goroutines and heap around every round, judge, and write the report.
+cluster, run the load, profile the subject before and after every round, judge, and write the report.
 
-Everything that was measured is in the run directory, which the last lines name. Results go to
-standard output, progress to standard error. Of several scenarios each is run, whatever became of the ones
-before; the exit code is the worst, in the order 130, 2, 3, 1, 4, 0.
+The last lines of the output name the run directory, which contains all measurements. Results go to
+standard output, progress to standard error. With several scenarios, leakrig runs all of them, and the
+exit code is the worst one, in the order 130, 2, 3, 1, 4, 0.
 
---all runs the library, or every scenario file in DIR, and writes nightly.md and index.html beside the run
-directories. Only one such run at a time may use a runs directory. A scenario that does not run on the
-cluster that --cluster names is left out, and said to be; one that should run here but cannot counts as
-could not measure.`,
+--all runs the library, or every scenario file in DIR, and writes nightly.md and index.html into the
+runs directory. It skips and lists scenarios that do not support --cluster. A scenario that cannot
+run here counts as "could not measure". Only one such run at a time can use a runs directory.`,
 		Example: `  leakrig run watch-then-delete
   leakrig run watch-then-delete --variant leaky --variant fixed
   leakrig run ./my-service.yaml --rounds 12
@@ -99,34 +101,40 @@ could not measure.`,
 		},
 	}
 	night.add(c)
-	wordFlag(c, &f.cluster, "cluster", "auto", append([]string{"auto"}, kinds().Providers...), "provider")
-	c.Flags().StringSliceVar(&f.variants, "variant", nil, "run only this variant (may be given several times)")
-	c.Flags().IntVar(&f.rounds, "rounds", 0, "measured rounds, instead of the scenario's")
-	c.Flags().DurationVar(&f.budget, "for", 0, "add operations until every check is decided, for so long, instead of the scenario's rounds")
-	c.Flags().IntVar(&f.times, "times", 1, "run it so often, and say how often it went as expected")
+	c.Flags().IntVar(&f.rounds, "rounds", 0, "number of measured rounds, instead of the scenario's")
+	c.Flags().DurationVar(&f.budget, "for", 0, "time budget for adding operations until every check is decided, instead of the scenario's rounds")
+	c.Flags().IntVar(&f.times, "times", 1, "number of repetitions; prints how many were as expected")
 	c.Flags().BoolVar(&f.resume, "resume", false, resumeDoc)
-	c.Flags().StringArrayVar(&f.set, "set", nil, "value of one of the scenario's parameters, `name=value` (may be given several times)")
-	c.Flags().StringVar(&f.runsDir, "runs-dir", "runs", "folder for run directories")
-	c.Flags().StringVar(&f.source, "source", "", "checkout that holds subjects/ (default: looked for from here up)")
-	wordFlag(c, &f.placement, "placement", "", []string{leak.PlacementProcess, leak.PlacementPod}, "where the subject runs, instead of the scenario's")
-	c.Flags().BoolVar(&f.options.Keep, "keep", false, "leave a kind cluster running for --reuse (leakrig clean removes it)")
-	c.Flags().BoolVar(&f.options.Reuse, "reuse", false, "use a kind cluster that --keep has left, if it fits")
-	c.Flags().StringVar(&f.options.KubeconfigFile, "kubeconfig", "", "kubeconfig `file` of an existing cluster (default: as kubectl)")
-	c.Flags().StringVar(&f.options.Context, "context", "", "context of an existing cluster (default: the current one)")
-	c.Flags().BoolVar(&f.options.Yes, "yes", false, "run on a context that looks like production all the same")
+	wordFlag(c, &f.placement, "placement", "", []string{leak.PlacementProcess, leak.PlacementPod}, "placement of the subject, instead of the scenario's")
+	c.Flags().BoolVar(&f.options.Keep, "keep", false, "keep the kind cluster for --reuse (leakrig clean deletes it)")
+	c.Flags().BoolVar(&f.options.Reuse, "reuse", false, "reuse a kept kind cluster with the same image and nodes")
 	workerFlags(c, &f.options)
-	c.Flags().StringSliceVar(&f.with, "with", nil, "build the variants with this version of a module, `module@version` (may be given several times)")
-	wordFlag(c, &f.exitCode, "exit-code", "verdict", []string{"verdict", exitBisect}, "what the exit code tells: bisect is for git bisect run, 0 clean, 1 leaking, 125 cannot tell")
+	wordFlag(c, &f.exitCode, "exit-code", "verdict", []string{"verdict", exitBisect}, "meaning of the exit code; bisect is for git bisect run: 0 clean, 1 leaking, 125 undecided")
+	f.addScenarioFlags(c)
 	formatFlag(c, &f.format)
-	c.ValidArgsFunction = scenarioArgs
-	completeWith(c, "variant", variantsOf)
-	completeWith(c, "set", parametersOf)
+	c.Flags().StringVar(&f.runsDir, "runs-dir", "runs", "folder for run directories")
 	completeFolders(c, "runs-dir", "source")
 	return c
 }
 
+// addScenarioFlags adds the flags of a scenario that is run once or soaked.
+func (f *runFlags) addScenarioFlags(c *cobra.Command) {
+	o := c.Flags()
+	wordFlag(c, &f.cluster, "cluster", "auto", append([]string{"auto"}, kinds().Providers...), "provider of the cluster")
+	o.StringSliceVar(&f.variants, "variant", nil, "variant to run (repeatable; default: all)")
+	o.StringArrayVar(&f.set, "set", nil, "value of a parameter of the scenario, `name=value` (repeatable)")
+	o.StringSliceVar(&f.with, "with", nil, "version of a module to build the variants with, `module@version` (repeatable)")
+	o.StringVar(&f.source, "source", "", "checkout with subjects/ (default: searched from the current folder up)")
+	o.StringVar(&f.options.KubeconfigFile, "kubeconfig", "", "kubeconfig `file` of an existing cluster (default: as kubectl)")
+	o.StringVar(&f.options.Context, "context", "", "context of an existing cluster (default: the current one)")
+	o.BoolVar(&f.options.Yes, "yes", false, "run on a context that looks like production")
+	c.ValidArgsFunction = scenarioArgs
+	completeWith(c, "variant", variantsOf)
+	completeWith(c, "set", parametersOf)
+}
+
 func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
-	f.hidden.AddAll(f.known()...)
+	f.hidden.AddAll(knownSecrets(f.args)...)
 	set, err := f.parameters()
 	if err != nil {
 		return 0, &leak.UsageError{Err: err}
@@ -277,6 +285,12 @@ func (f *runFlags) apply(s *leak.Scenario) ([]leak.Variant, error) {
 	}
 	if f.times < 1 || f.times > maxTimes {
 		return nil, fmt.Errorf("--times must be between 1 and %d", maxTimes)
+	}
+	if f.soak != nil && (s.Spec.Soak == nil || !f.soakPreset) {
+		if key, hint, err := scenarios.SoakProblem(*f.soak, s.Spec.Settle.Quiet); err != nil {
+			return nil, leak.WithHint(fmt.Errorf("--%s: %w", key, err), "%s", hint)
+		}
+		s.Spec.Soak, s.Spec.Rounds, s.Spec.MaxRounds, s.Spec.For = f.soak, 0, 0, 0
 	}
 	if f.rounds > 0 && s.Spec.Soak != nil {
 		return nil, leak.WithHint(errors.New("--rounds: the rounds of a soak come by time"), "change soak in the scenario, or leave --rounds out")

@@ -12,6 +12,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/leakrig/leakrig/cluster/upstream"
 	"github.com/leakrig/leakrig/leak"
@@ -20,8 +23,72 @@ import (
 // soakLock is the file of a run directory that a soak holds while it runs, so that no other resumes it.
 const soakLock = ".soaking"
 
-// resumeDoc is what --resume does, for run and observe alike.
-const resumeDoc = "go on with the newest soak of this scenario in the runs directory, if it was cut short and its process is still the same; start one otherwise"
+// resumeDoc describes --resume of run and soak.
+const resumeDoc = "resume the newest interrupted soak of this scenario if its process is still the same; start one otherwise"
+
+// Defaults of a soak.
+const (
+	soakEvery = 10 * time.Minute
+	soakFor   = 24 * time.Hour
+)
+
+// A soak has either a command or a scenario for its load; these flags need the one and the other.
+var (
+	loadFlags     = []string{"times", "warmup", "concurrency", "operations", "timeout", "quiet", "pid", "pprof", "ca", "cert", "key", "token-file", "insecure"}
+	scenarioFlags = []string{"cluster", "variant", "set", "with", "source", "kubeconfig", "context", "yes"}
+)
+
+func (a *app) soakCommand() *cobra.Command {
+	o := observation{runFlags: runFlags{args: a.args, hidden: &a.hidden, times: 1}, Name: "soak"}
+	c := &cobra.Command{
+		Use:   "soak URL... [flags] -- COMMAND [ARG...] | soak NAME|FILE",
+		Short: "Run rounds at a fixed interval for hours or days",
+		Long: `Run rounds at a fixed interval, on a running process under the load of a command, or on a scenario.
+The run directory stays small. A soak ends early if it finds a leak; the exit code is then 1.
+
+With --resume, the same command starts a soak and resumes it after an interruption.`,
+		Example: `  leakrig soak http://10.0.0.7:6060 --every 10m --for 72h --resume -- ./load.sh
+  leakrig soak ./my-service.yaml --every 1m --for 8h`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if c.ArgsLenAtDash() < 0 && len(args) == 1 {
+				if err := refuseFlags(c, loadFlags, "the scenario has its own"); err != nil {
+					return err
+				}
+				o.soak = &leak.SoakSpec{Every: leak.Duration(o.Every), For: leak.Duration(o.For)}
+				o.soakPreset = !c.Flags().Changed("every") && !c.Flags().Changed("for")
+				a.code, err = o.runFlags.run(c, args[0])
+				return err
+			}
+			if err := refuseFlags(c, scenarioFlags, "it belongs to a scenario"); err != nil {
+				return err
+			}
+			if err := o.split(c, args); err != nil {
+				return err
+			}
+			a.code, err = o.run(c)
+			return err
+		},
+	}
+	f := c.Flags()
+	f.DurationVar(&o.Every, "every", soakEvery, "interval between the starts of rounds")
+	f.DurationVar(&o.For, "for", soakFor, "time after which no round starts")
+	f.BoolVar(&o.resume, "resume", false, resumeDoc)
+	f.IntVar(&o.Times, "times", 10, "invocations of the command per round")
+	o.addFlags(c)
+	o.addScenarioFlags(c)
+	return c
+}
+
+// refuseFlags returns an error if the command line has one of these flags.
+func refuseFlags(c *cobra.Command, names []string, reason string) error {
+	for _, name := range names {
+		if c.Flags().Changed(name) {
+			return usage(c, leak.WithHint(fmt.Errorf("--%s: %s", name, reason), "leave it out"))
+		}
+	}
+	return nil
+}
 
 // recorded has a run measured in a folder of its own, or, with --resume, in that of the soak that was cut short.
 // release lets go of the folder.
@@ -72,7 +139,7 @@ func (f *runFlags) newPlace(s *leak.Scenario, text []byte) (dir leak.RunDir, rel
 func (f *runFlags) reopen(s *leak.Scenario, text []byte, progress leak.Progress) (dir leak.RunDir, release func(), err error) {
 	f.earlier, release = nil, func() {}
 	if s.Spec.Soak == nil {
-		return dir, release, &leak.UsageError{Err: leak.WithHint(errors.New("--resume: the scenario is no soak"), "soak: {every: 10m, for: 72h} in its spec, or leakrig observe --every 10m --for 72h, makes it one")}
+		return dir, release, &leak.UsageError{Err: leak.WithHint(errors.New("--resume: the scenario is no soak"), "`leakrig soak` runs any scenario as a soak")}
 	}
 	dir = f.newest(s, text)
 	if dir == "" {
@@ -153,7 +220,8 @@ func (f *runFlags) newest(s *leak.Scenario, text []byte) leak.RunDir {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it never began
 		}
-		if err != nil || sameParameters(record.Parameters, s.Spec.Parameters) && slices.Equal(record.Plan.Variants, f.chosen(s)) {
+		sameSoak := err == nil && record.Plan.Soak != nil && *record.Plan.Soak == *s.Spec.Soak
+		if err != nil || sameSoak && sameParameters(record.Parameters, s.Spec.Parameters) && slices.Equal(record.Plan.Variants, f.chosen(s)) {
 			return dir
 		}
 	}

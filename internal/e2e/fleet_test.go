@@ -78,7 +78,7 @@ func TestFleet(t *testing.T) {
 	}
 	time.Sleep(10 * tick) // pools fill when a process starts, as in production
 	began := time.Now()
-	r := start(t, "observe", "--targets", hosts(t, urls), "--every", every.String(), "--for", during.String(), "--runs-dir", t.TempDir(), "--format", "json")
+	r := start(t, "fleet", "--targets", hosts(t, urls), "--every", every.String(), "--for", during.String(), "--runs-dir", t.TempDir(), "--format", "json")
 	got := r.wait(t)
 	took := time.Since(began)
 	if got.code != leak.ExitNotMet {
@@ -172,7 +172,7 @@ func TestFleetPods(t *testing.T) {
 		t.FailNow()
 	}
 	began := time.Now()
-	r := start(t, "observe", "--selector", "app=orders", "-A", "--port", "7070", "--kubeconfig", kubeconfig, "--counter", "http_requests_total",
+	r := start(t, "fleet", "--selector", "app=orders", "-A", "--port", "7070", "--kubeconfig", kubeconfig, "--counter", "http_requests_total",
 		"--every", every.String(), "--for", during.String(), "--runs-dir", t.TempDir(), "--format", "json")
 	r.until(t, `sweep 4 of \d+: `)
 	pod, err := pods.Get(t.Context(), fmt.Sprintf("orders-%d", restarted), metav1.GetOptions{})
@@ -244,7 +244,7 @@ func TestFleetInterrupted(t *testing.T) {
 	t.Parallel()
 	urls := startFleet(t, 2, func(i int) []string { return []string{"-leak", []string{"0s", "300ms"}[i]} })
 	runs := t.TempDir()
-	r := start(t, "observe", "--targets", hosts(t, urls), "--every", "300ms", "--for", "10m", "--runs-dir", runs, "--counter", "http_requests_total")
+	r := start(t, "fleet", "--targets", hosts(t, urls), "--every", "300ms", "--for", "10m", "--runs-dir", runs, "--counter", "http_requests_total")
 	r.until(t, `sweep 20 of 2001: 2 of 2 targets read`)
 	if err := syscall.Kill(r.cmd.Process.Pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)

@@ -96,7 +96,7 @@ func TestKindFleet(t *testing.T) {
 	// Both at once, as two people would, while a pod goes and another comes.
 	vias, surveys := []string{"proxy", "port-forward"}, []*rig{}
 	for _, via := range vias {
-		surveys = append(surveys, start(t, "observe", "--selector", "app=orders", "--all-namespaces", "--kubeconfig", kept[1], "--via", via,
+		surveys = append(surveys, start(t, "fleet", "--selector", "app=orders", "--all-namespaces", "--kubeconfig", kept[1], "--via", via,
 			"--every", "1s", "--for", "30s", "--min-judged", "0.8", "--max-per-hour", "1000", "--runs-dir", t.TempDir(), "--format", "json"))
 	}
 	for _, survey := range surveys {
