@@ -52,23 +52,19 @@ func (a *app) bisectCommand() *cobra.Command {
 	b := &bisection{runFlags: runFlags{args: a.args, hidden: &a.hidden, times: 1}}
 	c := &cobra.Command{
 		Use:   "bisect NAME|FILE",
-		Short: "Find the version, or the commit, that brought a leak or fixed it",
-		Long: `Search the versions of a module between one that leaks and one that does not for the two neighbours
-between which the leak came or went. Each step builds a variant of the scenario with another version and
-runs it; the scenario's own checks, and the variant's fingerprint, decide.
+		Short: "Find the version or commit that introduced or fixed a leak",
+		Long: `Search the versions of a module, or with --repo the commits of a repository, between a leaky one and a
+clean one. Each step builds a variant of the scenario with another version and runs it. The checks of
+the scenario, and the fingerprint of the variant, decide.
 
-Candidates are what the module proxy lists, which need not be all there is, and what --candidates adds.
-Retracted versions are left out, and pre-releases unless --pre is given or they are named. A version that
-does not download or compile is skipped and named; one that cannot be told is measured again, then skipped.
-Both ends are measured first and the neighbours of the answer once more at the end.
+Candidates are the versions that the module proxy lists, without pre-releases and retracted ones, and
+those of --candidates. bisect skips and lists versions that do not build or that stay undecided. It
+measures both ends first, and the neighbours of the answer twice.
 
-With --repo the commits of a repository are searched instead, along first parents. The repository is only
-read: each commit is checked out into a folder of its own.
+Run the same command again, or --resume DIR, to resume an interrupted search.
 
-A search that was interrupted goes on when the same command is given again, or with --resume DIR.
-
-Exit codes:   0 found · 1 an end is not what was said of it · 2 bad usage · 3 could not measure
-              4 found nothing sure · 130 interrupted`,
+Exit codes:   0 found · 1 an end does not show the given outcome · 2 bad usage · 3 could not measure
+              4 no reliable answer · 130 interrupted`,
 		Example: `  leakrig bisect watch-then-delete --module k8s.io/apimachinery --with k8s.io/client-go,k8s.io/api \
       --bad v0.18.8 --good v0.21.0 --candidates v0.21.0-beta.0,v0.21.0-beta.1
   leakrig bisect parallel-exec --module github.com/containerd/ttrpc --bad v1.0.2 --good v1.1.0
@@ -89,36 +85,36 @@ Exit codes:   0 found · 1 an end is not what was said of it · 2 bad usage · 3
 	}
 	q := &b.question
 	f := c.Flags()
-	f.StringVar(&q.Module, "module", "", "`path` of the module whose versions are searched")
-	f.StringSliceVar(&q.With, "with", nil, "`path` of a module that moves with it, to the same version (may be given several times)")
-	f.StringVar(&q.Bad, "bad", "", "`version` or commit that leaks")
-	f.StringVar(&q.Good, "good", "", "`version` or commit that does not")
-	f.StringSliceVar(&q.Given, "candidates", nil, "`versions` beside those that the module proxy lists")
-	f.BoolVar(&q.Pre, "pre", false, "take pre-releases of the proxy's list, too")
-	f.BoolVar(&q.AllLines, "all-lines", false, "search each release line (v0.20, v0.21) by itself: a fix in one says nothing of the others")
-	f.StringVar(&q.Repo, "repo", "", "search the commits of the repository in this `folder`, which holds the subject")
-	f.StringVar(&q.Make, "make", "", "shell `command` to run in each commit, where subject.command does not build by itself")
-	f.StringVar(&b.variant, "variant", "", "variant whose build is changed and whose checks decide (default: the first that is expected to leak and has a modfile or commands of the node)")
-	f.IntVar(&q.Repeats, "repeats", 1, "how often each neighbour of the answer is measured again")
-	f.IntVar(&q.Spots, "spots", 2, "look at so many versions far from the answer, where the number of steps allows it: there may be more than one boundary")
-	f.StringVar(&b.resume, "resume", "", "go on with the bisection in this `folder`")
+	f.StringVar(&q.Module, "module", "", "`path` of the module to search")
+	f.StringSliceVar(&q.With, "with", nil, "`path` of a module with the same version (repeatable)")
+	f.StringVar(&q.Bad, "bad", "", "leaky `version` or commit")
+	f.StringVar(&q.Good, "good", "", "clean `version` or commit")
+	f.StringSliceVar(&q.Given, "candidates", nil, "`versions` in addition to those of the module proxy")
+	f.BoolVar(&q.Pre, "pre", false, "include pre-releases of the module proxy")
+	f.BoolVar(&q.AllLines, "all-lines", false, "search each release line (v0.20, v0.21) separately")
+	f.StringVar(&q.Repo, "repo", "", "`folder` of a repository with the subject, to search its commits")
+	f.StringVar(&q.Make, "make", "", "shell `command` that builds subject.command in each commit")
+	f.StringVar(&b.variant, "variant", "", "variant to build (default: the first that is expected to leak and has a modfile or node commands)")
+	f.IntVar(&q.Repeats, "repeats", 1, "number of repeated measurements of each neighbour of the answer")
+	f.IntVar(&q.Spots, "spots", 2, "maximum number of versions far from the answer to check for a second boundary")
+	f.StringVar(&b.resume, "resume", "", "`folder` of the bisection to resume")
 	acceptFlag(c, &b.accept)
-	f.BoolVar(&b.fresh, "fresh", false, "start anew, even where the same search was interrupted")
-	f.IntVar(&q.Rounds, "rounds", 0, "measured rounds, instead of the scenario's")
-	wordFlag(c, &q.Cluster, "cluster", "auto", append([]string{"auto"}, kinds().Providers...), "provider")
-	f.StringVar(&q.Placement, "placement", "", "process or pod, instead of the scenario's")
-	f.StringVar(&q.Source, "source", "", "checkout that holds subjects/ (default: looked for from here up)")
-	f.StringArrayVar(&b.set, "set", nil, "value of one of the scenario's parameters, `name=value` (may be given several times)")
+	f.BoolVar(&b.fresh, "fresh", false, "do not resume an interrupted search")
+	f.IntVar(&q.Rounds, "rounds", 0, "number of measured rounds, instead of the scenario's")
+	wordFlag(c, &q.Cluster, "cluster", "auto", append([]string{"auto"}, kinds().Providers...), "provider of the cluster")
+	f.StringVar(&q.Placement, "placement", "", "placement of the subject, process or pod, instead of the scenario's")
+	f.StringVar(&q.Source, "source", "", "checkout with subjects/ (default: searched from the current folder up)")
+	f.StringArrayVar(&b.set, "set", nil, "value of a parameter of the scenario, `name=value` (repeatable)")
 	f.StringVar(&b.runsDir, "runs-dir", "runs", "folder for run directories")
 	f.StringVar(&b.options.KubeconfigFile, "kubeconfig", "", "kubeconfig `file` of an existing cluster (default: as kubectl)")
 	f.StringVar(&b.options.Context, "context", "", "context of an existing cluster (default: the current one)")
-	f.BoolVar(&b.options.Yes, "yes", false, "run on a context that looks like production all the same")
+	f.BoolVar(&b.options.Yes, "yes", false, "run on a context that looks like production")
 	workerFlags(c, &b.options)
 	var names []string
 	for _, format := range bisect.Formats() {
 		names = append(names, format.Name)
 	}
-	wordFlag(c, &b.format, "format", "text", names, "what is printed")
+	wordFlag(c, &b.format, "format", "text", names, "output format")
 	c.ValidArgsFunction = scenarioArgs
 	completeWith(c, "variant", variantsOf)
 	completeWith(c, "set", parametersOf)

@@ -67,14 +67,14 @@ func listCommand() *cobra.Command {
 			return w.Flush()
 		},
 	}
-	wordFlag(c, &format, "format", "text", textFormats(), "what is printed")
+	wordFlag(c, &format, "format", "text", textFormats(), "output format")
 	return c
 }
 
 func validateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "validate FILE|NAME...",
-		Short:   "Check scenario files, and tell all problems at once",
+		Short:   "Check scenario files and report all problems",
 		Example: "  leakrig validate my-service.yaml",
 		Args:    cobra.MinimumNArgs(1),
 
@@ -102,7 +102,7 @@ func validateCommand() *cobra.Command {
 func kindsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "kinds [NAME...]",
-		Short: "Describe all that a scenario may hold: its fields, actions, probes, checks and providers",
+		Short: "Describe the fields, actions, probes, checks and providers of scenarios",
 		Args:  cobra.ArbitraryArgs,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return kindNames(), cobra.ShellCompDirectiveNoFileComp

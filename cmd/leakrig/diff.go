@@ -25,12 +25,12 @@ func (a *app) diffCommand() *cobra.Command {
 	var f diffFlags
 	c := &cobra.Command{
 		Use:   "diff BASE NOW",
-		Short: "Subtract two profiles of any origin, stack by stack",
-		Long: `Subtract two goroutine profiles, heap profiles or goroutine dumps (debug=2), gzipped or not, of any
-origin. Stacks go together by wait state, functions and creator; where the two come from different
-builds, by names that do not change with the compiler's version, its inlining, or the lines.
+		Short: "Compare two profiles, stack by stack",
+		Long: `Compare two goroutine profiles, heap profiles or goroutine dumps (debug=2), gzipped or not. diff pairs
+stacks by wait state, functions and creator. For profiles of different builds, it uses names that do
+not depend on the compiler version, inlining or line numbers.
 
-With --max it judges, too: a stack that gained more than that ends it with exit code 1.`,
+With --max, the exit code is 1 if a stack gained more than that.`,
 		Example: `  leakrig diff before.pb.gz after.pb.gz
   leakrig diff before.pb.gz after.pb.gz --html what-changed.html
   leakrig diff monday.txt friday.txt --operations 5000 --max 10`,
@@ -40,12 +40,12 @@ With --max it judges, too: a stack that gained more than that ends it with exit 
 			return err
 		},
 	}
-	c.Flags().IntVar(&f.operations, "operations", 0, "how many operations lay between the two, for growth per operation")
-	c.Flags().IntVar(&f.top, "top", 10, "stacks to print, of those that grew and of those that shrank")
+	c.Flags().IntVar(&f.operations, "operations", 0, "number of operations between the profiles, for growth per operation")
+	c.Flags().IntVar(&f.top, "top", 10, "number of growing and of shrinking stacks to print")
 	c.Flags().BoolVar(&f.whole, "whole", false, "print whole stacks")
-	c.Flags().StringVar(&f.max, "max", "", "the most that one stack may have gained: 10, 2MiB (default: no bound)")
-	c.Flags().StringVar(&f.html, "html", "", "also write a page with a flame graph of what changed and every stack's numbers to this `file`")
-	wordFlag(c, &f.format, "format", "text", textFormats(), "what is printed")
+	c.Flags().StringVar(&f.max, "max", "", "maximum gain of one stack, such as 10 or 2MiB (default: no limit)")
+	c.Flags().StringVar(&f.html, "html", "", "`file` for a page with a flame graph of the change and all stacks")
+	wordFlag(c, &f.format, "format", "text", textFormats(), "output format")
 	return c
 }
 

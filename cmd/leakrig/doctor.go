@@ -19,7 +19,7 @@ import (
 func doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Tell what this machine can do, what is missing, and what to type",
+		Short: "Check prerequisites and print how to install what is missing",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cache, err := cacheDir()
@@ -67,7 +67,7 @@ func cleanCommand() *cobra.Command {
 	images := false
 	clean := &cobra.Command{
 		Use:   "clean",
-		Short: "Remove kept clusters, and what a rig that was killed has left",
+		Short: "Delete kept clusters and leftovers of killed leakrig processes",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cache, err := cacheDir()
@@ -89,7 +89,7 @@ func cleanCommand() *cobra.Command {
 			return err
 		},
 	}
-	clean.Flags().BoolVar(&images, "images", false, "and the node images that leakrig has built and no cluster uses")
+	clean.Flags().BoolVar(&images, "images", false, "also delete unused node images that leakrig has built")
 	return clean
 }
 
@@ -101,10 +101,10 @@ func nodeImageCommand() *cobra.Command {
 	var kubernetes string
 	build := &cobra.Command{
 		Use:   "build",
-		Short: "Build the node image, unless the engine has it",
-		Long: `Build a node image for kind from Debian's packages and upstream Go modules at pinned versions, where
-kind's own image cannot be pulled. Needs Linux, root and debootstrap. What has not changed since the
-last build is not built again.`,
+		Short: "Build the node image if it does not exist",
+		Long: `Build a node image for kind from Debian packages and upstream Go modules at pinned versions, if kind's
+own image cannot be pulled. This needs Linux, root and debootstrap. It reuses unchanged parts of
+earlier builds.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cache, err := cacheDir()

@@ -27,14 +27,13 @@ func (a *app) historyCommand() *cobra.Command {
 	var accept bool
 	c := &cobra.Command{
 		Use:   "history [RUNS_DIR]",
-		Short: "Write a page over many runs: night by night, and what is new",
-		Long: `Write a page over all run directories below a folder (default: runs): for every scenario a calendar of
-verdicts, the growth per operation from run to run with the versions that changed, what is new since it
-last came out as expected, and links to the reports.
+		Short: "Write a page of all runs, night by night, with what is new",
+		Long: `Write a page of all run directories in a folder (default: runs). For every scenario it has a calendar of
+verdicts, the growth per operation from run to run with changed versions, what is new since the last
+expected result, and links to the reports.
 
-Run directories of older versions of leakrig are read too. What cannot be read is listed on the page, and so
-are records and verdicts that were changed since they were written: these also end it with exit code 4,
-unless --accept-altered is given. Raw files are not looked at.`,
+The page lists run directories that cannot be read, and altered records and verdicts. The exit code for
+altered ones is 4 without --accept-altered. history does not check raw files.`,
 		Example: `  leakrig history
   leakrig history artefacts --output nightly.html`,
 		Args:              cobra.MaximumNArgs(1),
@@ -54,7 +53,7 @@ unless --accept-altered is given. Raw files are not looked at.`,
 			return err
 		},
 	}
-	c.Flags().StringVarP(&output, "output", "o", "", "write to this `file` (default: index.html in RUNS_DIR)")
+	c.Flags().StringVarP(&output, "output", "o", "", "`file` to write to (default: index.html in RUNS_DIR)")
 	acceptFlag(c, &accept)
 	return c
 }

@@ -16,13 +16,13 @@ func imageCommand() *cobra.Command {
 	var output string
 	c := &cobra.Command{
 		Use:   "image",
-		Short: "Make a container image of leakrig, and of programs to run in it",
-		Long: `Make a container image that holds leakrig and the programs named by --add, which a scenario in it starts by
-their names (subject.command). No engine, base image or registry is needed, and the same files make the same
-image. The archive is what docker load, podman load and kind load image-archive take.
+		Short: "Build a container image with leakrig and other programs",
+		Long: `Build a container image with leakrig and the programs of --add, which a scenario can start by name
+(subject.command). No engine, base image or registry is needed, and builds are reproducible. docker
+load, podman load and kind load image-archive accept the archive.
 
-All programs must be static ones for Linux (CGO_ENABLED=0). There is no Go in the image: subjects that are
-built from source cannot run there.`,
+All programs must be static Linux binaries (CGO_ENABLED=0). The image has no Go toolchain, so it cannot
+build subjects from source.`,
 		Example: `  leakrig image --output leakrig.tar
   leakrig image --output nightly.tar --tag registry.example.com/nightly:v1 --add ./my-service`,
 		Args: cobra.NoArgs,
@@ -49,10 +49,10 @@ built from source cannot run there.`,
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&output, "output", "o", "leakrig.tar", "write to this `file`")
-	c.Flags().StringVar(&image.Tag, "tag", "leakrig.local/leakrig:latest", "what the image is called")
-	c.Flags().StringVar(&image.Rig, "rig", "", "binary of leakrig, a `file` (default: this one)")
-	c.Flags().StringVar(&image.Version, "version-label", "", "version for the image's label (default: that of this leakrig)")
-	c.Flags().StringArrayVar(&image.Programs, "add", nil, "another program, a `file` (may be given several times)")
+	c.Flags().StringVarP(&output, "output", "o", "leakrig.tar", "`file` to write to")
+	c.Flags().StringVar(&image.Tag, "tag", "leakrig.local/leakrig:latest", "name of the image")
+	c.Flags().StringVar(&image.Rig, "rig", "", "leakrig binary, a `file` (default: the running one)")
+	c.Flags().StringVar(&image.Version, "version-label", "", "version in the label of the image (default: that of leakrig)")
+	c.Flags().StringArrayVar(&image.Programs, "add", nil, "additional program, a `file` (repeatable)")
 	return c
 }

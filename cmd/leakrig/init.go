@@ -38,12 +38,12 @@ func initCommand() *cobra.Command {
 	var s start
 	c := &cobra.Command{
 		Use:   "init NAME",
-		Short: "Write a commented scenario to start from, and a subject if you like",
-		Long: `Write NAME.yaml, a commented scenario for a program of your own that serves net/http/pprof, and beside it
-the schema with which editors complete and check it. With --subject also the folder NAME with a small
-service that leaks if told to: the scenario then runs at once, and its verdict is as expected.
+		Short: "Write a commented scenario, and optionally a subject",
+		Long: `Write NAME.yaml, a commented scenario for a program that serves net/http/pprof, and its schema for
+editors. With --subject, also write a small service with an optional leak into the folder NAME. The
+scenario then runs without changes.
 
-No file is ever overwritten. A schema that is there already stays as it is.`,
+init does not overwrite files.`,
 		Example: `  leakrig init my-service
   leakrig init my-service --url http://127.0.0.1:6060
   leakrig init try-it --subject && leakrig run ./try-it.yaml`,
@@ -58,8 +58,8 @@ No file is ever overwritten. A schema that is there already stays as it is.`,
 			return s.write(c.OutOrStdout())
 		},
 	}
-	c.Flags().BoolVar(&s.Subject, "subject", false, "write a small service, too, in the folder NAME")
-	c.Flags().StringVar(&s.URL, "url", "", "address of a program that runs already, instead of a command")
+	c.Flags().BoolVar(&s.Subject, "subject", false, "also write a small service into the folder NAME")
+	c.Flags().StringVar(&s.URL, "url", "", "address of a running program, instead of a command")
 	c.Flags().StringVar(&s.dir, "dir", ".", "`folder` to write to")
 	completeFolders(c, "dir")
 	return c

@@ -23,19 +23,16 @@ func (a *app) judgeCommand() *cobra.Command {
 	var again fleetBounds
 	c := &cobra.Command{
 		Use:   "judge RUN_DIR",
-		Short: "Decide again from the record of a run",
-		Long: `Decide again from the record of a run, with the checks that it was run with or with those of another
-scenario file. No cluster, network or subject is needed. Verdict and reports in the run directory are
-written anew; with --scenario they stay as they are, and the verdict is only printed.
+		Short: "Judge the record of a run again",
+		Long: `Judge the record of a run again, without a cluster, a network or the subject, and write verdict and
+reports into the run directory. With --scenario, use the checks of another scenario and only print the
+verdict. The verdict on a fleet is also only printed.
 
-With --ratchet a variant that is expected clean, and leaks, is held against a stored verdict: it fails
-only on what is new or worse than there, so that an old leak does not hide a new one.
+With --ratchet, compare variants that are expected clean with a stored verdict. They fail only on leaks
+that are new or worse, so that a known leak does not hide a new one.
 
-A record that was changed since it was written, or that carries no seal, is judged with a warning, and what
-would be as expected is undecided, unless --accept-altered is given.
-
-The run directory of a fleet is judged with the bounds of its survey or those that are given, and its
-verdict is only printed.`,
+A record that was altered, or that has no seal, gets a warning, and its verdict is never "as
+expected" without --accept-altered.`,
 		Example: `  leakrig judge runs/watch-then-delete/20261120T140000Z
   leakrig judge runs/watch-then-delete/20261120T140000Z --scenario stricter.yaml
   leakrig judge runs/my-service/20261120T140000Z --ratchet known.json`,
@@ -65,8 +62,8 @@ verdict is only printed.`,
 			return err
 		},
 	}
-	c.Flags().StringVar(&scenario, "scenario", "", "judge with the checks of this scenario `file`")
-	c.Flags().StringVar(&ratchet, "ratchet", "", "fail only on what is new or worse than in this verdict.json, a `file` or run directory")
+	c.Flags().StringVar(&scenario, "scenario", "", "scenario `file` with the checks to use")
+	c.Flags().StringVar(&ratchet, "ratchet", "", "verdict.json `file` or run directory; fail only on leaks that are new or worse")
 	acceptFlag(c, &accept)
 	again.add(c)
 	formatFlag(c, &format)
@@ -78,14 +75,13 @@ func (a *app) reportCommand() *cobra.Command {
 	var accept bool
 	c := &cobra.Command{
 		Use:   "report RUN_DIR",
-		Short: "Render the report of a run again",
-		Long: `Render the report of a run again, from its record and verdict alone.
+		Short: "Render the reports of a run again",
+		Long: `Render the reports of a run from its record and verdict.
 
-Without --format all report files of the run directory are written anew and the text report is
-printed; with it, that report alone goes to standard output or to the file of --output.
+Without --format, write all report files of the run directory and print the text report. With --format,
+write only that report, to standard output or --output.
 
-A record or verdict that was changed since it was written is rendered with a warning, and ends it with exit
-code 4, unless --accept-altered is given.`,
+An altered record or verdict gets a warning, and the exit code is 4 without --accept-altered.`,
 		Example: `  leakrig report runs/watch-then-delete/20261120T140000Z
   leakrig report runs/watch-then-delete/20261120T140000Z --format html --output leak.html`,
 		Args:              cobra.ExactArgs(1),
@@ -139,7 +135,7 @@ code 4, unless --accept-altered is given.`,
 		},
 	}
 	formatFlag(c, &format)
-	c.Flags().StringVarP(&output, "output", "o", "", "write to this `file` instead of standard output")
+	c.Flags().StringVarP(&output, "output", "o", "", "`file` to write to instead of standard output")
 	acceptFlag(c, &accept)
 	return c
 }
@@ -149,7 +145,7 @@ func formatFlag(c *cobra.Command, format *string) {
 	for _, f := range reports.Formats() {
 		names = append(names, f.Name)
 	}
-	wordFlag(c, format, "format", "text", names, "what is printed")
+	wordFlag(c, format, "format", "text", names, "output format")
 }
 
 // findFormat is the report format of a name that the flag has let through.

@@ -65,22 +65,40 @@ type app struct {
 func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "leakrig",
-		Short: "Reproduce a leak, and prove that it is gone",
-		Long: `leakrig replays a load against real Go software on a real Kubernetes API server, reads goroutines
-and heap around every round of it, and says with numbers whether the software leaks, where, and by how
-much per operation.
+		Short: "Reproduce leaks of Go programs and verify fixes",
+		Long: `leakrig replays a load against Go software, profiles goroutines and heap before and after every round,
+and reports whether the software leaks, where, and by how much per operation.
 
-Start with:   leakrig list
-then:         leakrig run watch-then-delete
+  leakrig run watch-then-delete                 run a scenario (see leakrig list)
+  leakrig observe http://host:6060 -- COMMAND   observe a running process
 
 Exit codes:   0 as expected · 1 not as expected · 2 bad usage or scenario · 3 could not measure
               4 inconclusive · 130 interrupted`,
+		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(usage)
-	root.AddCommand(a.runCommand(), a.judgeCommand(), a.reportCommand(), a.historyCommand(), pruneCommand(), a.observeCommand(), a.soakCommand(), a.fleetCommand(), a.diffCommand(), a.matchCommand(),
-		a.bisectCommand(), a.selfCheckCommand(), listCommand(), initCommand(), validateCommand(), kindsCommand(), schemaCommand(), nodeImageCommand(), imageCommand(), doctorCommand(), cleanCommand(), versionCommand(), workerCommand())
+	for _, group := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"daily", "Daily:", []*cobra.Command{
+			a.runCommand(), a.observeCommand(), a.soakCommand(), a.fleetCommand(), a.judgeCommand(), a.reportCommand(),
+			a.diffCommand(), a.matchCommand(), a.bisectCommand(), a.historyCommand(),
+		}},
+		{"scenarios", "Scenarios:", []*cobra.Command{listCommand(), initCommand(), validateCommand(), kindsCommand(), schemaCommand()}},
+		{"environment", "Environment:", []*cobra.Command{doctorCommand(), nodeImageCommand(), imageCommand(), cleanCommand()}},
+		{"maintenance", "Maintenance:", []*cobra.Command{pruneCommand(), a.selfCheckCommand(), versionCommand(), workerCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
+		for _, c := range group.commands {
+			c.GroupID = group.id
+			root.AddCommand(c)
+		}
+	}
+	root.SetCompletionCommandGroupID("maintenance")
+	root.SetHelpCommandGroupID("maintenance")
 	root.InitDefaultCompletionCmd()
 	refuse(root)
 	return root

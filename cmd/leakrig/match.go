@@ -27,12 +27,12 @@ func (a *app) matchCommand() *cobra.Command {
 	var f matchFlags
 	c := &cobra.Command{
 		Use:   "match RUN_DIR PROFILE | --skeleton PROFILE",
-		Short: "Tell how much of a production profile a run has reproduced",
-		Long: `Hold a goroutine profile, heap profile or goroutine dump (debug=2) from production against the stacks
-that grew in a run: which of them stand there, how much of production they explain, and what is left.
+		Short: "Compare a production profile with a run",
+		Long: `Compare a goroutine profile, heap profile or goroutine dump (debug=2) from production with the stacks
+that grew in a run. match prints which of these stacks the profile has, the share of the profile that
+they explain, and the rest.
 
-With --skeleton it prints a scenario to start from instead, whose fingerprints are the profile's largest
-stacks.`,
+With --skeleton, print a scenario whose fingerprints are the largest stacks of the profile.`,
 		Example: `  leakrig match runs/watch-then-delete/20261120T140000Z production.pb.gz
   leakrig match --skeleton production.txt > my-service.yaml`,
 		Args:              cobra.RangeArgs(1, 2),
@@ -48,13 +48,13 @@ stacks.`,
 			return err
 		},
 	}
-	c.Flags().StringVar(&f.variant, "variant", "", "the variant whose growth is looked for (default: the first that is expected to leak, or else the first)")
-	c.Flags().StringVar(&f.probe, "probe", "", "the probe whose stacks are looked for, as in containerd/goroutine (default: the only one that has such stacks)")
-	c.Flags().IntVar(&f.top, "top", 10, "stacks to print, of those explained and of the others")
-	c.Flags().Float64Var(&f.minShare, "min-share", 0, "exit with 1 if less of production is explained, as in 0.5")
-	c.Flags().BoolVar(&f.skeleton, "skeleton", false, "print a scenario made from the profile")
+	c.Flags().StringVar(&f.variant, "variant", "", "variant to compare with (default: the first that is expected to leak, or the first)")
+	c.Flags().StringVar(&f.probe, "probe", "", "probe to compare with, such as containerd/goroutine (default: the only one with such stacks)")
+	c.Flags().IntVar(&f.top, "top", 10, "number of explained and of unexplained stacks to print")
+	c.Flags().Float64Var(&f.minShare, "min-share", 0, "minimum explained share; the exit code is 1 below it")
+	c.Flags().BoolVar(&f.skeleton, "skeleton", false, "print a scenario for the profile")
 	acceptFlag(c, &f.accept)
-	wordFlag(c, &f.format, "format", "text", textFormats(), "what is printed")
+	wordFlag(c, &f.format, "format", "text", textFormats(), "output format")
 	return c
 }
 

@@ -38,9 +38,9 @@ type nightFlags struct {
 }
 
 func (n *nightFlags) add(c *cobra.Command) {
-	c.Flags().BoolVar(&n.all, "all", false, "run every scenario of the library, or of the folder DIR")
-	c.Flags().StringSliceVar(&n.skip, "skip", nil, "with --all: leave this scenario out (may be given several times)")
-	c.Flags().BoolVar(&n.prune, "prune", false, "with --all: remove old run directories at the end, as leakrig prune does")
+	c.Flags().BoolVar(&n.all, "all", false, "run every scenario of the library, or of DIR")
+	c.Flags().StringSliceVar(&n.skip, "skip", nil, "with --all: scenario to skip (repeatable)")
+	c.Flags().BoolVar(&n.prune, "prune", false, "with --all: delete old run directories at the end, as leakrig prune does")
 }
 
 func (n *nightFlags) check(c *cobra.Command, args []string) error {

@@ -50,6 +50,7 @@ type endpoint struct {
 const (
 	defaultBudget = time.Minute
 	scaledQuiet   = 300 * time.Millisecond
+	fixedQuiet    = time.Second
 	controlRounds = 2
 )
 
@@ -160,9 +161,6 @@ fleet for many processes under their existing load.`,
 				o.For, o.Control = 0, 0
 			} else {
 				o.Times = 1
-				if !flags.Changed("quiet") {
-					o.Quiet = scaledQuiet
-				}
 			}
 			a.code, err = o.run(c)
 			return err
@@ -191,7 +189,7 @@ func (o *observation) addFlags(c *cobra.Command) {
 	f.IntVar(&o.Concurrency, "concurrency", 1, "maximum number of concurrent invocations")
 	f.IntVar(&o.Operations, "operations", 1, "operations per invocation")
 	f.DurationVar(&o.Timeout, "timeout", 5*time.Minute, "timeout of an invocation")
-	f.DurationVar(&o.Quiet, "quiet", time.Second, "window for settling: settled when no goroutine group shrank between two windows")
+	f.DurationVar(&o.Quiet, "quiet", 0, "window for settling: settled when no goroutine group shrank between two windows (default: 300ms with a time budget, 1s otherwise)")
 	f.IntVar(&o.PID, "pid", 0, "process on this machine that serves URL (default: the owner of the listening socket)")
 	f.StringVar(&o.runsDir, "runs-dir", "runs", "folder for run directories")
 	o.endpoint.addFlags(c)
@@ -251,6 +249,12 @@ func (o *observation) run(c *cobra.Command) (int, error) {
 	format, err := findFormat(o.format)
 	if err != nil {
 		return 0, err
+	}
+	if o.Quiet == 0 {
+		o.Quiet = fixedQuiet
+		if o.For > 0 && o.Every == 0 {
+			o.Quiet = scaledQuiet
+		}
 	}
 	if err := errors.Join(o.absolute(), o.trim()); err != nil {
 		return 0, &leak.UsageError{Err: err}

@@ -29,13 +29,13 @@ func pruneCommand() *cobra.Command {
 	dry := false
 	c := &cobra.Command{
 		Use:   "prune [RUNS_DIR]",
-		Short: "Remove old run directories",
-		Long: `Remove run directories below a folder (default: runs) that are older than --keep-days and none of the
---keep-last newest of their scenario. Of every scenario the newest run with each result (as expected, not as
-expected, undecided, could not measure) stays, however old it is: the last good one and the last bad one.
+		Short: "Delete old run directories",
+		Long: `Delete run directories in a folder (default: runs) that are older than --keep-days and not among the
+--keep-last newest of their scenario. prune always keeps the newest run of each scenario with each
+result (as expected, not as expected, undecided, could not measure).
 
-Nothing is removed that is not a run directory: a folder named for the time of a run, with a run.json that
-this version can read. The page over all runs is written anew.`,
+prune deletes only run directories: folders named after the time of a run, with a run.json that this
+version can read. It also updates the page of all runs.`,
 		Example: `  leakrig prune --dry-run
   leakrig prune --keep-days 14 --keep-last 5`,
 		Args: cobra.MaximumNArgs(1),
@@ -67,9 +67,9 @@ this version can read. The page over all runs is written anew.`,
 			return err
 		},
 	}
-	c.Flags().IntVar(&rule.Days, "keep-days", rule.Days, "keep what is not older than so many days")
-	c.Flags().IntVar(&rule.Last, "keep-last", rule.Last, "keep so many of the newest runs of each scenario")
-	c.Flags().BoolVar(&dry, "dry-run", false, "list what would be removed, and remove nothing")
+	c.Flags().IntVar(&rule.Days, "keep-days", rule.Days, "maximum age in days of runs to keep")
+	c.Flags().IntVar(&rule.Last, "keep-last", rule.Last, "number of newest runs to keep per scenario")
+	c.Flags().BoolVar(&dry, "dry-run", false, "only list what would be deleted")
 	return c
 }
 

@@ -11,9 +11,9 @@ import (
 func schemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
-		Short: "Print the JSON Schema of scenario files, for editors",
-		Long: `Print the JSON Schema (2020-12) of scenario files, with which an editor completes and checks them. A
-scenario names its schema in a comment, which leakrig init writes:
+		Short: "Print the JSON Schema of scenario files for editors",
+		Long: `Print the JSON Schema (2020-12) of scenario files, for completion and checks in editors. leakrig init
+writes a comment into scenarios that refers to the schema:
 
   # yaml-language-server: $schema=` + schemaFile,
 		Example: "  leakrig schema > " + schemaFile,

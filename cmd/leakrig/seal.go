@@ -12,7 +12,7 @@ import (
 
 // acceptFlag adds --accept-altered.
 func acceptFlag(c *cobra.Command, accept *bool) {
-	c.Flags().BoolVar(accept, "accept-altered", false, "take a record that was changed, or that carries no seal, as it is (see docs/records.md)")
+	c.Flags().BoolVar(accept, "accept-altered", false, "accept an altered record, or one without a seal (see docs/records.md)")
 }
 
 // withWarning puts what is wrong with a record's seal among its warnings, once.

@@ -40,14 +40,13 @@ func (a *app) selfCheckCommand() *cobra.Command {
 	f := &selfCheck{runFlags: runFlags{args: a.args, cluster: "auto", times: 1}}
 	c := &cobra.Command{
 		Use:   "selfcheck",
-		Short: "Plant leaks of known size, and look-alikes, and tell what the rig sees on this machine",
-		Long: `Run the calibration suites: leaks of known size, which must be found with that size, and healthy
-look-alikes, which must not be called leaking. The subject itself counts what it retains; that count is
-the truth that sizes are held against.
+		Short: "Test leakrig on this machine with planted leaks and look-alikes",
+		Long: `Run the calibration suites: leaks of known size, and healthy look-alikes. The subject counts what it
+retains, and selfcheck compares the measured sizes with that count.
 
-A leak counts as found when its fingerprint is leaking with its size within 5 %. A look-alike may be
-inconclusive, never leaking. subjects/calibration/defaults.yaml is a larger suite without bounds, which takes an
-hour. The floor is the growth that a check could not have told from nothing here.`,
+A leak is found if its fingerprint leaks with its size within 5 %. A look-alike must never be called
+leaking, but can be inconclusive. The floor is the smallest detectable growth on this machine.
+subjects/calibration/defaults.yaml is a larger suite without bounds, which takes about an hour.`,
 		Example: `  leakrig selfcheck
   leakrig selfcheck --suite calibration-rare --repeats 5
   leakrig selfcheck --suite subjects/calibration/defaults.yaml --parallel 2`,
@@ -58,13 +57,13 @@ hour. The floor is the growth that a check could not have told from nothing here
 		},
 	}
 	suites := calibrationSuites()
-	c.Flags().IntVar(&f.repeats, "repeats", 1, "how often each suite is run")
-	c.Flags().IntVar(&f.parallel, "parallel", 1, "how many suites run at a time: they mostly wait, but a busy machine sees less")
-	c.Flags().StringSliceVar(&f.suites, "suite", suites, "run only this suite, or scenario file (may be given several times)")
-	c.Flags().StringSliceVar(&f.variants, "variant", nil, "run only this variant (may be given several times)")
-	c.Flags().StringVar(&f.runsDir, "runs-dir", "", "keep the run directories in this `folder`")
-	c.Flags().StringVar(&f.source, "source", "", "checkout that holds subjects/ (default: looked for from here up)")
-	wordFlag(c, &f.format, "format", "text", textFormats(), "what is printed")
+	c.Flags().IntVar(&f.repeats, "repeats", 1, "number of runs of each suite")
+	c.Flags().IntVar(&f.parallel, "parallel", 1, "number of concurrent suites; a busy machine detects less")
+	c.Flags().StringSliceVar(&f.suites, "suite", suites, "suite or scenario file to run (repeatable)")
+	c.Flags().StringSliceVar(&f.variants, "variant", nil, "variant to run (repeatable)")
+	c.Flags().StringVar(&f.runsDir, "runs-dir", "", "`folder` to keep the run directories in")
+	c.Flags().StringVar(&f.source, "source", "", "checkout with subjects/ (default: searched from the current folder up)")
+	wordFlag(c, &f.format, "format", "text", textFormats(), "output format")
 	completeFlag(c, "suite", suites)
 	completeWith(c, "variant", func([]string) []string { return variantsOf(f.suites) })
 	completeFolders(c, "runs-dir", "source")

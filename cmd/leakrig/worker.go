@@ -29,8 +29,8 @@ func workerCommand() *cobra.Command {
 
 // workerFlags are the flags about where workers come from.
 func workerFlags(c *cobra.Command, o *cluster.Options) {
-	c.Flags().StringVar(&o.WorkerImage, "worker-image", "", "`image` of leakrig for load from workers, which the nodes can pull (default: on kind, made from the binary)")
-	c.Flags().StringVar(&o.WorkerRig, "worker-rig", "", "static binary of leakrig for Linux, a `file`, of which the image of workers is made (default: this one)")
+	c.Flags().StringVar(&o.WorkerImage, "worker-image", "", "`image` of leakrig for workers, which the nodes can pull (default on kind: built from the binary)")
+	c.Flags().StringVar(&o.WorkerRig, "worker-rig", "", "static leakrig binary for the image of workers, a `file` (default: the running one)")
 }
 
 // hasWorkers tells whether load comes from workers.
