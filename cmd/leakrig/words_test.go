@@ -65,7 +65,7 @@ func TestEveryCommandHasItsScripts(t *testing.T) {
 func TestHelp(t *testing.T) {
 	run := (&app{}).runCommand()
 	usage := run.UsageString()
-	for _, want := range []string{"--cluster word", "provider of the cluster: auto, kind, embedded, existing (default auto)", "--placement word", "what is printed: text, "} {
+	for _, want := range []string{"--cluster word", "provider of the cluster: auto, kind, embedded, existing (default auto)", "--placement word", "output format: text, "} {
 		if !strings.Contains(usage, want) {
 			t.Errorf("no %q in\n%s", want, usage)
 		}
