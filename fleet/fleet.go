@@ -237,7 +237,7 @@ func (s *survey) read(ctx context.Context, targets []Target) (read, failed int) 
 func (s *survey) one(ctx context.Context, t Target) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout, fmt.Errorf("it did not answer for %s", s.Timeout))
 	defer cancel()
-	poll, err := s.Poller.Poll(ctx, t.Subject)
+	poll, err := s.Poller.Poll(ctx, t.Subject, leak.Poll{})
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause

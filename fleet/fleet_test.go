@@ -45,7 +45,7 @@ func (l *listed) List(context.Context) ([]Target, error) {
 // polled is a Poller of a function of where the target is and how long the survey goes on.
 type polled func(ctx context.Context, at string) (goroutines int64, err error)
 
-func (p polled) Poll(ctx context.Context, t leak.Target) (leak.Poll, error) {
+func (p polled) Poll(ctx context.Context, t leak.Target, _ leak.Poll) (leak.Poll, error) {
 	n, err := p(ctx, t.Pprof)
 	s := leak.Stack{State: "chan send", Frames: []leak.Frame{{Func: "main.forgotten", File: "main.go", Line: 7}}}
 	return leak.Poll{Total: n + 3, Groups: []leak.Group{{Stack: s.ID(), Count: n}}, Stacks: map[string]leak.Stack{s.ID(): s}}, err
@@ -279,8 +279,8 @@ type counting struct {
 	count func(at string) float64
 }
 
-func (c counting) Poll(ctx context.Context, t leak.Target) (leak.Poll, error) {
-	poll, err := c.polled.Poll(ctx, t)
+func (c counting) Poll(ctx context.Context, t leak.Target, before leak.Poll) (leak.Poll, error) {
+	poll, err := c.polled.Poll(ctx, t, before)
 	poll.Count = c.count(t.Pprof)
 	return poll, err
 }

@@ -94,7 +94,9 @@ type Probe interface {
 // Poller is an optional extra of a probe that can be read cheaply and often. The settle loop watches
 // the groups that Poll returns, and the snapshot takes their minimum over the last quiet window.
 type Poller interface {
-	Poll(ctx context.Context, t Target) (Poll, error)
+	// Poll reads t once. before is the previous reading of t, the zero Poll if there is none: it lets the probe
+	// read only the source that it will use.
+	Poll(ctx context.Context, t Target, before Poll) (Poll, error)
 }
 
 // Poll is one cheap reading between load and snapshot.

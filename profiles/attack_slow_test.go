@@ -46,7 +46,7 @@ func TestAttackVictim(t *testing.T) {
 		for range 32 { // as many as a fleet is read at once by default; their polls wait to be counted
 			wg.Go(func() {
 				for i := range work {
-					polls[i%32], errs[i] = sweep.Poll(t.Context(), target)
+					polls[i%32], errs[i] = sweep.Poll(t.Context(), target, leak.Poll{})
 					if _, err := Vitals(t.Context(), target); errs[i] == nil {
 						errs[i] = err
 					}
@@ -78,7 +78,7 @@ func TestAttackVictim(t *testing.T) {
 // sampleAll takes what a run takes of a subject: goroutines a few times while it settles, then all.
 func sampleAll(ctx context.Context, target leak.Target) error {
 	goroutine := &Goroutine{DumpLimit: 1 << 30}
-	_, err1 := goroutine.Poll(ctx, target)
+	_, err1 := goroutine.Poll(ctx, target, leak.Poll{})
 	_, err2 := goroutine.Sample(ctx, target)
 	_, err3 := (&Heap{}).Sample(ctx, target)
 	_, err4 := (&Leaked{}).Sample(ctx, target)

@@ -48,33 +48,30 @@ func (r *goroutineReading) best() (string, *groups) {
 	return SourceProfile, r.profile
 }
 
-func (g *Goroutine) read(ctx context.Context, t leak.Target) (*goroutineReading, error) {
+func (g *Goroutine) read(ctx context.Context, t leak.Target) (r goroutineReading, err error) {
 	if t.Dump != nil {
-		return readDump(ctx, t)
+		return dumped(ctx, t)
 	}
-	var r goroutineReading
-	if err := r.readProfile(ctx, t); err != nil {
-		return nil, err
+	if err = r.readProfile(ctx, t); err == nil && r.profile.total <= int64(g.DumpLimit) {
+		err = r.readDump(ctx, t)
 	}
-	var err error
-	if r.profile.total > int64(g.DumpLimit) {
-		return &r, nil
-	}
-	r.dumpRaw, err = fetch(ctx, t, "/goroutine?debug=2")
-	if errors.Is(err, errNotServed) {
-		return &r, nil
+	return r, err
+}
+
+// readDump reads the text dump. Where the subject serves none, or it is cut off, there is no dump and no error.
+func (r *goroutineReading) readDump(ctx context.Context, t leak.Target) error {
+	raw, err := fetch(ctx, t, "/goroutine?debug=2")
+	if errors.Is(err, errNotServed) || err == nil && len(raw) >= dumpEnd {
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if len(r.dumpRaw) >= dumpEnd {
-		r.dumpRaw = nil // goroutines are missing from it: the profile has them all
-		return &r, nil
+	if r.dump, err = parseDump(raw); err != nil {
+		return fmt.Errorf("%s/goroutine?debug=2: %w", t.Pprof, err)
 	}
-	if r.dump, err = parseDump(r.dumpRaw); err != nil {
-		return nil, fmt.Errorf("%s/goroutine?debug=2: %w", t.Pprof, err)
-	}
-	return &r, nil
+	r.dumpRaw = raw
+	return nil
 }
 
 // readProfile reads the profile. What it was decoded to is gone when it returns.
@@ -93,8 +90,8 @@ func (r *goroutineReading) readProfile(ctx context.Context, t leak.Target) (err 
 	return nil
 }
 
-// readDump reads a subject that writes text dumps and serves no pprof.
-func readDump(ctx context.Context, t leak.Target) (*goroutineReading, error) {
+// dumped reads a subject that writes text dumps and serves no pprof.
+func dumped(ctx context.Context, t leak.Target) (r goroutineReading, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	raw, err := t.Dump(ctx)
@@ -102,18 +99,29 @@ func readDump(ctx context.Context, t leak.Target) (*goroutineReading, error) {
 		err = fmt.Errorf("the dump is larger than %d MiB", dumpEnd>>20)
 	}
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	r := &goroutineReading{dumpRaw: raw}
+	r.dumpRaw = raw
 	r.dump, err = parseDump(raw)
 	return r, err
 }
 
-// Poll reads the groups once.
-func (g *Goroutine) Poll(ctx context.Context, t leak.Target) (leak.Poll, error) {
+// Poll reads the groups once, from the richest source that is available. Each source stops the subject, so if before
+// tells which one that is, Poll reads only this.
+func (g *Goroutine) Poll(ctx context.Context, t leak.Target, before leak.Poll) (leak.Poll, error) {
 	ctx, done := lend(ctx)
 	defer done()
-	r, err := g.read(ctx, t)
+	var r goroutineReading
+	var err error
+	switch few := before.Total <= int64(g.DumpLimit); {
+	case t.Dump == nil && before.Source == SourceDump && few:
+		err = r.readDump(ctx, t)
+	case before.Source == SourceProfile && !few:
+		err = r.readProfile(ctx, t)
+	}
+	if err == nil && r.dump == nil && (r.profile == nil || r.profile.total <= int64(g.DumpLimit)) {
+		r, err = g.read(ctx, t)
+	}
 	if err != nil {
 		return leak.Poll{}, err
 	}

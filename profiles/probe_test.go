@@ -129,7 +129,7 @@ func TestGoroutinePoll(t *testing.T) {
 	want := plants(t)
 	probe := goroutineKind.New().(leak.Poller)
 	eventually(t, func() string {
-		poll, err := probe.Poll(t.Context(), s.Target)
+		poll, err := probe.Poll(t.Context(), s.Target, leak.Poll{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,6 +150,35 @@ func TestGoroutinePoll(t *testing.T) {
 		return ""
 	})
 	s.allClosed(t)
+}
+
+// After the first poll, each poll stops the subject once.
+func TestPollReadsOneSource(t *testing.T) {
+	for _, c := range []struct {
+		limit           int
+		profiles, dumps int64
+	}{{20_000, 1, 4}, {1, 4, 0}} {
+		var profiles, dumps atomic.Int64
+		real := itself()
+		s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Get("debug") == "2" {
+				dumps.Add(1)
+			} else {
+				profiles.Add(1)
+			}
+			real.ServeHTTP(w, r)
+		}))
+		probe, poll := &Goroutine{DumpLimit: c.limit}, leak.Poll{}
+		for range 4 {
+			var err error
+			if poll, err = probe.Poll(t.Context(), s.Target, poll); err != nil || poll.Total == 0 || len(poll.Groups) == 0 {
+				t.Fatalf("%+v, %v", poll, err)
+			}
+		}
+		if profiles.Load() != c.profiles || dumps.Load() != c.dumps {
+			t.Errorf("limit %d: %d profiles and %d dumps were read", c.limit, profiles.Load(), dumps.Load())
+		}
+	}
 }
 
 // Without a whole text dump the profile is what counts, and the two are never mixed.
@@ -201,7 +230,7 @@ func TestWithoutDump(t *testing.T) {
 				t.Errorf("count %v, in the profile %d", reading.Sample.Values["count"], total)
 			}
 			if c.asked != 1 { // 64 MiB once are enough
-				poll, err := probe.Poll(t.Context(), s.Target)
+				poll, err := probe.Poll(t.Context(), s.Target, leak.Poll{})
 				if err != nil || poll.Source != SourceProfile {
 					t.Errorf("poll: %s, %v", poll.Source, err)
 				}
@@ -307,7 +336,7 @@ func TestProbeOfHangingSubject(t *testing.T) {
 		}))
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { <-asked; cancel() }()
-		_, err := (&Goroutine{}).Poll(ctx, s.Target)
+		_, err := (&Goroutine{}).Poll(ctx, s.Target, leak.Poll{})
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("after %q: %v", first, err)
 		}

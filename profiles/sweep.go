@@ -42,7 +42,7 @@ func NewSweep(label string) *Sweep {
 }
 
 // Poll reads the groups once.
-func (s *Sweep) Poll(ctx context.Context, t leak.Target) (leak.Poll, error) {
+func (s *Sweep) Poll(ctx context.Context, t leak.Target, _ leak.Poll) (leak.Poll, error) {
 	raw, err := fetchAtMost(ctx, t, "/goroutine", sweepProfile)
 	if err != nil {
 		return leak.Poll{}, err

@@ -64,7 +64,7 @@ func TestSweep(t *testing.T) {
 		<-labelled
 	}
 	s := NewSweep("op")
-	poll, err := s.Poll(t.Context(), at("/debug/pprof"))
+	poll, err := s.Poll(t.Context(), at("/debug/pprof"), leak.Poll{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,13 +85,13 @@ func TestSweep(t *testing.T) {
 		t.Errorf("asked for %q", asked)
 	}
 	for path, want := range map[string]string{"/large": "larger than 4 MiB", "/bomb": "larger than 4 MiB", "/text": "not a pprof profile", "/nosuch": "404"} {
-		if _, err := s.Poll(t.Context(), at(path)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := s.Poll(t.Context(), at(path), leak.Poll{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Poll(ctx, at("/debug/pprof")); err == nil {
+	if _, err := s.Poll(ctx, at("/debug/pprof"), leak.Poll{}); err == nil {
 		t.Error("read after the end")
 	}
 }

@@ -30,7 +30,7 @@ func (m *measurement) lookAgain(ctx context.Context, s *leak.Snapshot) error {
 		if !ok || sample == nil {
 			continue
 		}
-		again, err := poller.Poll(ctx, m.target(probe))
+		again, err := poller.Poll(ctx, m.target(probe), leak.Poll{})
 		if err != nil {
 			return fmt.Errorf("%s: %w", probe.Name, err)
 		}

@@ -212,7 +212,7 @@ func (a *fakeAction) Run(ctx context.Context, t leak.Target, first int) (leak.Ta
 // fakeGoroutine polls what the lab says, and samples some more, as a single reading does.
 type fakeGoroutine struct{ lab *lab }
 
-func (p *fakeGoroutine) Poll(ctx context.Context, _ leak.Target) (leak.Poll, error) {
+func (p *fakeGoroutine) Poll(ctx context.Context, _ leak.Target, _ leak.Poll) (leak.Poll, error) {
 	return p.lab.polls(p.lab.subject.operations), ctx.Err()
 }
 

@@ -55,7 +55,7 @@ func (a *herdAction) Run(_ context.Context, t leak.Target, _ int) (leak.Tally, e
 
 type herdGoroutine struct{ *herdAction }
 
-func (p herdGoroutine) Poll(_ context.Context, t leak.Target) (leak.Poll, error) {
+func (p herdGoroutine) Poll(_ context.Context, t leak.Target, _ leak.Poll) (leak.Poll, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return polled("dump", map[string]int64{"stays": 10, "leaks": p.got[t.URL]}), nil
@@ -67,7 +67,7 @@ func (p herdGoroutine) Sample(ctx context.Context, t leak.Target) (leak.Reading,
 			return leak.Reading{}, err
 		}
 	}
-	poll, err := p.Poll(ctx, t)
+	poll, err := p.Poll(ctx, t, leak.Poll{})
 	return leak.Reading{
 		Sample: leak.Sample{Values: map[string]float64{"count": float64(poll.Total)}, Groups: map[string][]leak.Group{"dump": poll.Groups}},
 		Stacks: poll.Stacks, Files: []leak.File{{Name: "goroutine.pb.gz", Data: []byte(t.URL)}},

@@ -78,13 +78,18 @@ type settled struct {
 	// last is the last whole window, nil without a poller.
 	last   *window
 	stacks map[string]leak.Stack
+	// before is the last poll.
+	before leak.Poll
 }
+
+// polling polls a subject, given the poll before.
+type polling = func(ctx context.Context, before leak.Poll) (leak.Poll, error)
 
 // settle waits until the goroutines that the load started and that will end have ended: until no
 // group's minimum over a window of spec.Quiet is lower than over the window before. Real programs have
 // background goroutines that come and go, so single readings are never compared, only minima. Growth
 // does not hold it up.
-func settle(ctx context.Context, spec leak.SettleSpec, poll func(context.Context) (leak.Poll, error)) (settled, error) {
+func settle(ctx context.Context, spec leak.SettleSpec, poll polling) (settled, error) {
 	start := time.Now()
 	deadline := start.Add(spec.Timeout.D())
 	s := settled{stacks: map[string]leak.Stack{}}
@@ -126,15 +131,16 @@ func (s *settled) forget(before *window) {
 }
 
 // observe polls over one quiet window.
-func (s *settled) observe(ctx context.Context, quiet time.Duration, deadline time.Time, poll func(context.Context) (leak.Poll, error)) (*window, error) {
+func (s *settled) observe(ctx context.Context, quiet time.Duration, deadline time.Time, poll polling) (*window, error) {
 	w := &window{}
 	end := time.Now().Add(quiet)
 	for w.polls < pollsPerWindow || time.Now().Before(end) {
-		p, err := poll(ctx)
+		p, err := poll(ctx, s.before)
 		if err != nil {
 			return nil, err
 		}
 		s.result.Polls++
+		s.before = p
 		if w.polls > 0 && p.Source != w.source {
 			now := time.Now()
 			w, end = &window{torn: !now.Before(deadline)}, now.Add(quiet) // groups of different sources are never compared

@@ -100,7 +100,7 @@ func TestSettle(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun, i := time.Now(), int64(0)
-				s, err := settle(t.Context(), settleSpec, func(context.Context) (leak.Poll, error) {
+				s, err := settle(t.Context(), settleSpec, func(context.Context, leak.Poll) (leak.Poll, error) {
 					i++
 					return c.poll(i - 1), nil
 				})
@@ -132,7 +132,7 @@ func TestSettleEndsEarly(t *testing.T) {
 	for _, at := range []int{0, 3, 5, 12} { // at once, within a window, between two, later on
 		synctest.Test(t, func(t *testing.T) {
 			i := -1
-			_, err := settle(t.Context(), settleSpec, func(context.Context) (leak.Poll, error) {
+			_, err := settle(t.Context(), settleSpec, func(context.Context, leak.Poll) (leak.Poll, error) {
 				if i++; i == at {
 					return leak.Poll{}, broken
 				}
@@ -145,7 +145,7 @@ func TestSettleEndsEarly(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			i, begun := -1, time.Now()
-			_, err := settle(ctx, settleSpec, func(context.Context) (leak.Poll, error) {
+			_, err := settle(ctx, settleSpec, func(context.Context, leak.Poll) (leak.Poll, error) {
 				if i++; i == at {
 					begun = time.Now()
 					cancel(interrupted)

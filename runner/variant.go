@@ -463,7 +463,9 @@ func (m *measurement) settle(ctx context.Context) (settlement, error) {
 		if !ok || target.Dump != nil {
 			continue
 		}
-		s, err := settle(ctx, spec, func(ctx context.Context) (leak.Poll, error) { return poller.Poll(ctx, target) })
+		s, err := settle(ctx, spec, func(ctx context.Context, before leak.Poll) (leak.Poll, error) {
+			return poller.Poll(ctx, target, before)
+		})
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", probe.Name, err)
 		}
