@@ -68,15 +68,15 @@ func judgeDelta(f *leak.Finding, s series) {
 	baseline := settledGate("unsettled baseline", first)
 	change := compare("change", last.Value-first.Value, "≤", f.Bound, f.Unit, "last round minus baseline, against the bound")
 	final := settledGate("unsettled last round", last)
-	f.Gates = append(f.Gates, baseline, change)
+	f.Gates = append(f.Gates, required(baseline), bounded(change))
 	drained := false
 	if s.idle != nil {
 		idle := compare("change after idling", s.idle.Value-first.Value, "≤", f.Bound, f.Unit,
 			"the same after the load has stopped for a while: what has drained by then did not leak")
-		f.Gates = append(f.Gates, idle)
+		f.Gates = append(f.Gates, bounded(idle))
 		drained = idle.Holds
 	}
-	f.Gates = append(f.Gates, final)
+	f.Gates = append(f.Gates, required(final))
 
 	switch {
 	case !baseline.Holds:

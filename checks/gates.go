@@ -21,6 +21,25 @@ type gate struct {
 	stop           string
 }
 
+// recorded returns the comparison with what it means for the outcome.
+func (g gate) recorded() leak.Gate {
+	switch clean, leaking := g.clean.met(g.Gate), g.leaking.met(g.Gate); {
+	case leaking && !clean:
+		g.Supports = leak.SupportsLeak
+	case clean && !leaking:
+		g.Supports = leak.SupportsClean
+	case !clean && !leaking:
+		g.Supports = leak.Undecides
+	}
+	return g.Gate
+}
+
+// bounded returns a comparison with a bound: within it there is no leak, beyond it there is.
+func bounded(g leak.Gate) leak.Gate { return gate{Gate: g, clean: holds, leaking: fails}.recorded() }
+
+// required returns a comparison without which there is no decision.
+func required(g leak.Gate) leak.Gate { return gate{Gate: g, clean: holds, leaking: holds}.recorded() }
+
 // compare makes a gate; op is one of ≤ < = > ≥.
 func compare(name string, value float64, op string, bound float64, unit, doc string) leak.Gate {
 	g := leak.Gate{Name: name, Value: value, Op: op, Bound: bound, Unit: unit, Doc: doc}

@@ -114,7 +114,7 @@ func judgeGrowth(f *leak.Finding, s series, alpha float64) {
 	}
 	gates := growthGates(f, s, tail, all, end, alpha)
 	for _, g := range gates {
-		f.Gates = append(f.Gates, g.Gate)
+		f.Gates = append(f.Gates, g.recorded())
 	}
 	outcome, stopped := decide(gates, gateTail)
 	f.Outcome = outcome

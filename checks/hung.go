@@ -92,7 +92,7 @@ func (c *Hung) Check(of leak.Evidence) leak.Finding {
 	}
 	gate := compare("hung operations", hung, "≤", f.Bound, "operations",
 		"operations that missed their deadline, as many as goroutines that were blocked then and ten seconds later, beyond those of the baseline")
-	f.Gates = append(f.Gates, gate,
+	f.Gates = append(f.Gates, bounded(gate),
 		compare("missed their deadline", float64(timedOut), "≤", f.Bound, "operations", "hung or slow"))
 	switch {
 	case !gate.Holds:

@@ -107,7 +107,7 @@ func judgeSustained(f *leak.Finding, s series, e evidence) {
 	}
 	gates := u.gates(e, f)
 	for _, g := range gates {
-		f.Gates = append(f.Gates, g.Gate)
+		f.Gates = append(f.Gates, g.recorded())
 	}
 	outcome, stopped := decide(gates, gateRecent)
 	f.Outcome = outcome
@@ -164,7 +164,7 @@ func (u *sustained) lingered(f *leak.Finding) bool {
 	if !g.Holds {
 		return false
 	}
-	f.Gates, f.Outcome = append(f.Gates, g), leak.Clean
+	f.Gates, f.Outcome = append(f.Gates, bounded(g)), leak.Clean
 	f.Floor = few / n
 	if counted(s.unit) {
 		f.Floor = (few + chanceEvents) / n

@@ -247,7 +247,11 @@ func (j *judgement) series(t *Series, stack int, counts Counts, share float64) *
 	}
 	g.Outcome = leak.Leaking
 	steady := true
-	for _, gate := range g.Gates {
+	for i, gate := range g.Gates {
+		g.Gates[i].Supports = leak.SupportsLeak
+		if !gate.Holds {
+			g.Gates[i].Supports = leak.Undecides
+		}
 		if !gate.Holds && gate.Name != "trend" {
 			steady = false
 		}

@@ -218,9 +218,33 @@ type Gate struct {
 	Op    string  `json:"op"`
 	Bound float64 `json:"bound"`
 	Unit  string  `json:"unit,omitempty"`
-	// Holds is whether the comparison is true. Whether that is good depends on the gate: see Doc.
-	Holds bool   `json:"holds"`
-	Doc   string `json:"doc"`
+	// Holds is whether the comparison is true. Supports says what that means for the outcome.
+	Holds    bool     `json:"holds"`
+	Supports Supports `json:"supports,omitempty"`
+	Doc      string   `json:"doc"`
+}
+
+// Supports is what a gate means for the outcome; "" allows both, or is that of an older version, which did not record it.
+type Supports string
+
+// The outcomes that a gate leaves.
+const (
+	SupportsLeak  Supports = "leak"
+	SupportsClean Supports = "clean"
+	Undecides     Supports = "neither"
+)
+
+// String is what a reader of a report sees.
+func (s Supports) String() string {
+	switch s {
+	case SupportsLeak:
+		return "supports a leak"
+	case SupportsClean:
+		return "rules out a leak"
+	case Undecides:
+		return "undecided"
+	}
+	return ""
 }
 
 // StackGrowth is how much one group grew from the baseline to the last round.

@@ -279,8 +279,8 @@ func (fv fixtureVariant) delta(vr leak.VariantRecord, outcome leak.Outcome) leak
 		Summary:      fmt.Sprintf("%s goroutines from the baseline to round 7, bound 10.", rate(change, "")),
 		PerOperation: fv.goroutines, Low: fv.goroutines, High: fv.goroutines, Bound: 10,
 		Gates: []leak.Gate{
-			{Name: "change", Value: change, Op: ">", Bound: 10, Unit: "goroutines", Holds: change > 10, Doc: "a bound is a bound: above it, the variant leaks"},
-			{Name: "after idling", Value: change, Op: ">", Bound: 10, Unit: "goroutines", Holds: change > 10, Doc: "still there after the idle wait"},
+			{Name: "change", Value: change, Op: ">", Bound: 10, Unit: "goroutines", Holds: change > 10, Supports: supports(change > 10), Doc: "a bound is a bound: above it, the variant leaks"},
+			{Name: "after idling", Value: change, Op: ">", Bound: 10, Unit: "goroutines", Holds: change > 10, Supports: supports(change > 10), Doc: "still there after the idle wait"},
 		},
 	}
 }
@@ -295,8 +295,8 @@ func (fv fixtureVariant) growth(name, metric, unit string, bound, perOp float64,
 		Summary:      fmt.Sprintf("%s against a bound of %s; p = %.2g.", perOperation(perOp, unit), value(bound, unit), p),
 		PerOperation: perOp, Low: perOp - 190, High: perOp + 210, Bound: bound, BoundPerOperation: true,
 		Gates: []leak.Gate{
-			{Name: "slope", Value: perOp, Op: ">", Bound: bound, Unit: unit, Holds: perOp > bound, Doc: "Theil–Sen slope after the onset is over the bound"},
-			{Name: "trend", Value: p, Op: "≤", Bound: 0.00025, Holds: p <= 0.00025, Doc: "exact one-sided Mann–Kendall, its share of the false-alarm budget"},
+			{Name: "slope", Value: perOp, Op: ">", Bound: bound, Unit: unit, Holds: perOp > bound, Supports: supports(perOp > bound), Doc: "Theil–Sen slope after the onset is over the bound"},
+			{Name: "trend", Value: p, Op: "≤", Bound: 0.00025, Holds: p <= 0.00025, Supports: supports(p <= 0.00025), Doc: "exact one-sided Mann–Kendall, its share of the false-alarm budget"},
 			{Name: "drawdown", Value: drawdown, Op: "≤", Bound: 0.5, Holds: drawdown <= 0.5, Doc: "largest fall as a share of the net growth"},
 			{Name: "rounds", Value: 7, Op: "≥", Bound: 5, Holds: true, Doc: "fewer rounds cannot tell"},
 		},
@@ -308,7 +308,7 @@ func (fv fixtureVariant) stack(vr leak.VariantRecord, outcome leak.Outcome, leak
 		Check: "receive", Kind: "stack", Outcome: outcome, Unit: "goroutines", Fingerprint: fv.expect == leak.ExpectLeaking,
 		Summary:      fmt.Sprintf("%s goroutines per operation in chan send at StreamWatcher.receive, bound 0.01.", rate(fv.goroutines, "")),
 		PerOperation: fv.goroutines, Low: fv.goroutines, High: fv.goroutines, Bound: 0.01, BoundPerOperation: true,
-		Gates: []leak.Gate{{Name: "growth", Value: fv.goroutines, Op: ">", Bound: 0.01, Unit: "goroutines", Holds: fv.goroutines > 0.01, Doc: "goroutines per operation on the matching stacks"}},
+		Gates: []leak.Gate{{Name: "growth", Value: fv.goroutines, Op: ">", Bound: 0.01, Unit: "goroutines", Holds: fv.goroutines > 0.01, Supports: supports(fv.goroutines > 0.01), Doc: "goroutines per operation on the matching stacks"}},
 	}
 	for _, p := range samplePoints(&vr, "goroutine.count") {
 		p.Value -= 9
@@ -394,4 +394,11 @@ func herd() Input {
 	in.Verdict.Variants = append([]leak.VariantVerdict{worst}, in.Verdict.Variants...)
 	in.Verdict.Sentence = "leaky (replica 2 of 3) leaks +1.00 goroutines per operation, fixed is clean."
 	return in
+}
+
+func supports(aLeak bool) leak.Supports {
+	if aLeak {
+		return leak.SupportsLeak
+	}
+	return leak.SupportsClean
 }

@@ -159,7 +159,11 @@ func findingText(f leak.Finding) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%s, bound %s\n", f.Summary, perOperation(f.PerOperation, f.Unit), bound(f))
 	for _, g := range f.Gates {
-		fmt.Fprintf(&b, "%s: %s is %t. %s\n", g.Name, comparison(g), g.Holds, g.Doc)
+		line := g.Name + ": " + comparison(g)
+		if g.Supports != "" {
+			line += " (" + g.Supports.String() + ")"
+		}
+		fmt.Fprintf(&b, "%s. %s\n", line, g.Doc)
 	}
 	writeStacks(&b, f.Stacks, f.Unit)
 	return b.String()

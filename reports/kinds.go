@@ -15,9 +15,21 @@ type Input struct {
 	Verdict  *leak.Verdict
 	// RunDir is the run directory as the user would type it, for commands that are printed.
 	RunDir string
+	// Detail is how much the text report says.
+	Detail Detail
 	// Sources are the source lines that are at hand, of the frames that SourceFrames names.
 	Sources leak.Sources
 }
+
+// Detail is how much the text report says.
+type Detail int
+
+// Normal is the verdict with the lines to look at, Brief the verdict line alone, Full also has all gates.
+const (
+	Normal Detail = iota
+	Brief
+	Full
+)
 
 // Format is one way to render a run.
 type Format struct {

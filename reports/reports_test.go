@@ -42,8 +42,13 @@ func render(t testing.TB, format string, in Input) string {
 }
 
 func TestGolden(t *testing.T) {
-	for name, in := range map[string]Input{"met": fixture(), "failing": failing()} {
+	full, brief := failing(), failing()
+	full.Detail, brief.Detail = Full, Brief
+	for name, in := range map[string]Input{"met": fixture(), "failing": failing(), "failing.full": full, "failing.brief": brief} {
 		for _, f := range Formats() {
+			if in.Detail != Normal && f.Name != "text" {
+				continue // detail is of the text report
+			}
 			t.Run(name+"/"+f.Name, func(t *testing.T) {
 				got := render(t, f.Name, in)
 				checkForm(t, f.Name, got)

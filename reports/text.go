@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -17,11 +18,13 @@ const (
 	textWarnings = 10
 )
 
-// text is the end of `leakrig run`: the verdict first, the line that shows the leak again last, and in
-// between no more than it takes to believe it. Gates appear only where a check did not come out as it
-// should; html and json have them all, with what each one means.
+// text is the end of `leakrig run`: the verdict first, then the growth, the lines to look at, and where the report is.
 func text(b *bytes.Buffer, v view) error {
 	p := printer{b}
+	if v.Detail == Brief {
+		p.line("%s %s: %s", marks[v.Result()], v.Name(), v.Status())
+		return nil
+	}
 	p.verdict(v)
 	p.growth(v)
 	p.variants(v)
@@ -100,13 +103,16 @@ func (p printer) variants(v view) {
 			continue
 		}
 		p.line("")
-		p.variant(x)
+		p.variant(x, v.Detail == Full)
 	}
 	if len(fine) > 0 {
 		p.line("")
 	}
 	for _, x := range fine {
 		p.reason(x)
+		if v.Detail == Full {
+			p.findings(x.Verdict.Findings, true)
+		}
 	}
 }
 
@@ -124,7 +130,7 @@ func (p printer) reason(x variant) {
 	}
 }
 
-func (p printer) variant(x variant) {
+func (p printer) variant(x variant, full bool) {
 	p.reason(x)
 	p.failure(x.Record.Failure, false)
 	p.stacks("goroutine stacks that grew", x.Goroutines(), stackUnit(false))
@@ -133,10 +139,26 @@ func (p printer) variant(x variant) {
 		p.line("")
 		p.para("  ", "heap: "+line)
 	}
-	for _, f := range x.Verdict.Findings {
-		if f.Outcome == leak.Inconclusive || x.Against(f) {
-			p.finding(f)
+	findings := x.Verdict.Findings
+	if !full {
+		findings = slices.DeleteFunc(slices.Clone(findings), func(f leak.Finding) bool { return f.Outcome != leak.Inconclusive && !x.Against(f) })
+	}
+	p.findings(findings, full)
+}
+
+// findings lists checks, with their gates or without.
+func (p printer) findings(findings []leak.Finding, gates bool) {
+	for _, f := range findings {
+		p.line("")
+		p.para("  ", fmt.Sprintf("check %s (%s): %s. %s", f.Check, f.Kind, f.Outcome, f.Summary))
+		if !gates {
+			continue
 		}
+		var rows [][]string
+		for _, g := range f.Gates {
+			rows = append(rows, []string{"", "", g.Name, comparison(g), g.Supports.String()})
+		}
+		p.table(rows, 5)
 	}
 }
 
@@ -177,19 +199,6 @@ func stackDetails(g leak.StackGrowth, unit string) []string {
 		return []string{at, grew}
 	}
 	return []string{grew}
-}
-
-func (p printer) finding(f leak.Finding) {
-	p.line("")
-	p.para("  ", fmt.Sprintf("check %s (%s): %s. %s", f.Check, f.Kind, f.Outcome, f.Summary))
-	name, numbers := 0, 0
-	for _, g := range f.Gates {
-		name = max(name, utf8.RuneCountInString(oneLine(g.Name)))
-		numbers = max(numbers, utf8.RuneCountInString(comparison(g)))
-	}
-	for _, g := range f.Gates {
-		p.line("    %-*s  %-*s  %t", name, oneLine(g.Name), numbers, oneLine(comparison(g)), g.Holds)
-	}
 }
 
 func (p printer) warnings(warnings []string) {

@@ -61,13 +61,17 @@ func bound(f leak.Finding) string {
 	return value(f.Bound, f.Unit) + " in all"
 }
 
-// comparison is a gate's numbers: "20.3 KiB > 2.0 KiB". Numbers without a unit are probabilities and
-// shares as often as counts: three digits, however small.
+// comparison returns the numbers of a gate as a true statement: "20.3 KiB > 2.0 KiB". Numbers without a unit can be
+// probabilities, so they have three digits.
 func comparison(g leak.Gate) string {
-	if g.Unit == "" && finite(g.Value) && finite(g.Bound) {
-		return fmt.Sprintf("%.3g %s %.3g", g.Value, g.Op, g.Bound)
+	op := g.Op
+	if !g.Holds {
+		op = map[string]string{"≤": ">", "<": "≥", ">": "≤", "≥": "<", "=": "≠"}[op]
 	}
-	return value(g.Value, g.Unit) + " " + g.Op + " " + value(g.Bound, g.Unit)
+	if g.Unit == "" && finite(g.Value) && finite(g.Bound) {
+		return fmt.Sprintf("%.3g %s %.3g", g.Value, op, g.Bound)
+	}
+	return value(g.Value, g.Unit) + " " + op + " " + value(g.Bound, g.Unit)
 }
 
 // expected is the expectation, which only a scenario that did not load lacks.

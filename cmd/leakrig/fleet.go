@@ -88,9 +88,12 @@ The exit code is 1 if a process leaks.
 	o.StringVar(&f.options.Context, "context", "", "context of the cluster (default: the current one)")
 	o.StringVar(&f.runsDir, "runs-dir", "runs", "folder for run directories")
 	f.endpoint.addFlags(c)
-	formatFlag(c, &f.format)
+	wordFlag(c, &f.format, "format", "text", fleetFormats, "output format")
 	return c
 }
+
+// fleetFormats are the reports of a fleet.
+var fleetFormats = []string{"text", "json", "html"}
 
 // fleetBounds are what the verdict on a fleet goes by.
 type fleetBounds struct{ minJudged, maxPerHour, maxPerOperation float64 }
@@ -114,7 +117,7 @@ func (b *fleetBounds) check(format string) []error {
 	if !(b.maxPerHour >= 0 && b.maxPerOperation >= 0) {
 		errs = append(errs, leak.WithHint(errors.New("--max-per-hour and --max-per-op are not negative"), "0 allows none"))
 	}
-	if !slices.Contains([]string{"text", "json", "html"}, format) {
+	if !slices.Contains(fleetFormats, format) {
 		errs = append(errs, leak.WithHint(fmt.Errorf("--format %s: there is no such report of a fleet", format), "it is text, json or html"))
 	}
 	return errs

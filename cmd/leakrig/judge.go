@@ -18,7 +18,8 @@ import (
 )
 
 func (a *app) judgeCommand() *cobra.Command {
-	var scenario, ratchet, format string
+	var scenario, ratchet string
+	var out outputFlags
 	var accept bool
 	var again fleetBounds
 	c := &cobra.Command{
@@ -39,13 +40,13 @@ expected" without --accept-altered.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: folderArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			f, err := findFormat(format)
+			f, err := out.report()
 			if err != nil {
 				return err
 			}
 			dir := leak.RunDir(args[0])
 			if isFleet(dir) {
-				a.code, err = again.judge(c, dir, format, accept)
+				a.code, err = again.judge(c, dir, out.format, accept)
 				return err
 			}
 			s, record, seal, err := readRun(dir, scenario, leak.OfFiles)
@@ -66,12 +67,13 @@ expected" without --accept-altered.`,
 	c.Flags().StringVar(&ratchet, "ratchet", "", "verdict.json `file` or run directory; fail only on leaks that are new or worse")
 	acceptFlag(c, &accept)
 	again.add(c)
-	formatFlag(c, &format)
+	out.addFlags(c)
 	return c
 }
 
 func (a *app) reportCommand() *cobra.Command {
-	var format, output string
+	var output string
+	var out outputFlags
 	var accept bool
 	c := &cobra.Command{
 		Use:   "report RUN_DIR",
@@ -87,13 +89,13 @@ An altered record or verdict gets a warning, and the exit code is 4 without --ac
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: folderArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			f, err := findFormat(format)
+			f, err := out.report()
 			if err != nil {
 				return err
 			}
 			dir := leak.RunDir(args[0])
 			if isFleet(dir) {
-				if _, err = new(fleetBounds).judge(c, dir, format, accept); err == nil {
+				if _, err = new(fleetBounds).judge(c, dir, out.format, accept); err == nil {
 					_, seal, _ := fleet.ReadSealed(dir)
 					a.code = sealedCode(leak.ExitMet, seal, accept)
 				}
@@ -134,18 +136,45 @@ An altered record or verdict gets a warning, and the exit code is 4 without --ac
 			return f.Render(c.OutOrStdout(), in)
 		},
 	}
-	formatFlag(c, &format)
+	out.addFlags(c)
 	c.Flags().StringVarP(&output, "output", "o", "", "`file` to write to instead of standard output")
 	acceptFlag(c, &accept)
 	return c
 }
 
-func formatFlag(c *cobra.Command, format *string) {
+// outputFlags say what a command prints.
+type outputFlags struct {
+	format         string
+	brief, verbose bool
+}
+
+func (o *outputFlags) addFlags(c *cobra.Command) {
 	var names []string
 	for _, f := range reports.Formats() {
 		names = append(names, f.Name)
 	}
-	wordFlag(c, format, "format", "text", names, "output format")
+	wordFlag(c, &o.format, "format", "text", names, "output format")
+	c.Flags().BoolVarP(&o.brief, "brief", "q", false, "print only the verdict line of the text report")
+	c.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print the gates of every check in the text report")
+}
+
+// report returns the format with its detail.
+func (o *outputFlags) report() (reports.Format, error) {
+	f, err := findFormat(o.format)
+	if o.brief && o.verbose {
+		err = &leak.UsageError{Err: leak.WithHint(errors.New("--brief and --verbose exclude each other"), "leave one of them out")}
+	}
+	render := f.Render
+	f.Render = func(w io.Writer, in reports.Input) error {
+		switch {
+		case o.brief:
+			in.Detail = reports.Brief
+		case o.verbose:
+			in.Detail = reports.Full
+		}
+		return render(w, in)
+	}
+	return f, err
 }
 
 // findFormat is the report format of a name that the flag has let through.

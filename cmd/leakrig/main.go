@@ -42,7 +42,7 @@ func run(args []string) int {
 	a := &app{args: args}
 	root := a.command()
 	root.SetArgs(args)
-	out := leak.NewOutput(os.Stdout)
+	out := leak.NewOutput(coloured(os.Stdout))
 	root.SetOut(out)
 	err := root.ExecuteContext(ctx)
 	if unwritten := out.Flush(); err == nil && errors.Is(unwritten, leak.ErrOutput) {

@@ -193,7 +193,7 @@ func (o *observation) addFlags(c *cobra.Command) {
 	f.IntVar(&o.PID, "pid", 0, "process on this machine that serves URL (default: the owner of the listening socket)")
 	f.StringVar(&o.runsDir, "runs-dir", "runs", "folder for run directories")
 	o.endpoint.addFlags(c)
-	formatFlag(c, &o.format)
+	o.outputFlags.addFlags(c)
 }
 
 func (e *endpoint) addFlags(c *cobra.Command) {
@@ -246,7 +246,7 @@ func movedFlags(now map[string]string) func(*cobra.Command, error) error {
 }
 
 func (o *observation) run(c *cobra.Command) (int, error) {
-	format, err := findFormat(o.format)
+	format, err := o.report()
 	if err != nil {
 		return 0, err
 	}
@@ -261,6 +261,7 @@ func (o *observation) run(c *cobra.Command) (int, error) {
 	}
 	o.hidden.AddAll(knownSecrets(o.args)...)
 	progress := newProgress(os.Stderr)
+	progress.silent = o.brief
 	progress.secrets = o.hidden
 	defer progress.Done()
 	if err := o.findProcess(c.Context(), progress); err != nil {

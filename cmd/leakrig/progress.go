@@ -28,6 +28,8 @@ type progress struct {
 	w  io.Writer
 	// secrets are in nothing that is written, nil where there are none yet.
 	secrets *leak.Secrets
+	// silent leaves everything out.
+	silent bool
 	// width is that of the terminal in columns, 0 where it cannot be told; nil where there is no terminal.
 	width func() int
 	last  time.Time              // when something was last written
@@ -59,6 +61,9 @@ func wantsPlain(getenv func(string) string) bool {
 func (p *progress) Log(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.silent {
+		return
+	}
 	p.clear()
 	p.last = time.Now()
 	fmt.Fprintln(p.w, strings.ReplaceAll(p.text(format, args...), "\n", "\n  "))
@@ -89,6 +94,9 @@ func (p *progress) Watch(s leak.Standing) {
 func (p *progress) show(plain string, line func(width int) string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.silent {
+		return
+	}
 	if p.width == nil {
 		if time.Since(p.last) >= quietInterval {
 			p.last = time.Now()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -243,7 +244,10 @@ spec:
 			t.Fatalf("%v\n%s", err, out)
 		}
 		s := newScreen(1000)
-		_, _ = s.Write(out)
+		_, _ = s.Write(regexp.MustCompile(`\x1b\[3?\dm`).ReplaceAll(out, nil))
+		if coloured := strings.Contains(string(out), "\x1b[32m✓\x1b[0m fine: as expected"); coloured == plain {
+			t.Errorf("plain %v, coloured %v:\n%q", plain, coloured, out)
+		}
 		if got := s.String(); !strings.Contains(got, "\nonly: round 2/2  post 5/5 ok") || strings.Contains(got, "settling") || len(s.odd) > 0 {
 			t.Errorf("plain %v: what stays: %q\n%s", plain, s.odd, got)
 		}

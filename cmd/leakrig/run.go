@@ -45,12 +45,12 @@ type runFlags struct {
 	set       []string
 	runsDir   string
 	source    string
-	format    string
-	options   cluster.Options
-	args      []string      // the command line, for the record
-	hidden    *leak.Secrets // those of all runs of this command, which are in nothing that it prints
-	with      []string
-	exitCode  string
+	outputFlags
+	options  cluster.Options
+	args     []string      // the command line, for the record
+	hidden   *leak.Secrets // those of all runs of this command, which are in nothing that it prints
+	with     []string
+	exitCode string
 	// resume goes on with a soak that was cut short; earlier is its record, nil where a run is a new one.
 	resume  bool
 	earlier *leak.Record
@@ -111,7 +111,7 @@ run here counts as "could not measure". Only one such run at a time can use a ru
 	workerFlags(c, &f.options)
 	wordFlag(c, &f.exitCode, "exit-code", "verdict", []string{"verdict", exitBisect}, "meaning of the exit code; bisect is for git bisect run (0 clean, 1 leaking, 125 undecided)")
 	f.addScenarioFlags(c)
-	formatFlag(c, &f.format)
+	f.outputFlags.addFlags(c)
 	c.Flags().StringVar(&f.runsDir, "runs-dir", "runs", "folder for run directories")
 	completeFolders(c, "runs-dir", "source")
 	return c
@@ -143,7 +143,7 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	format, err := findFormat(f.format)
+	format, err := f.report()
 	if err != nil {
 		return 0, err
 	}
@@ -169,6 +169,7 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 		return 0, &leak.UsageError{Err: err}
 	}
 	progress := newProgress(os.Stderr)
+	progress.silent = f.brief
 	progress.secrets = &private.secrets
 	defer progress.Done()
 	provider, err := f.provider(c.Context(), s, variants, progress)
