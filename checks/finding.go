@@ -64,10 +64,12 @@ func amount(f *leak.Finding, s string) string {
 	return s
 }
 
+const rateSuffix = " per operation"
+
 // headline is the growth that the finding is about: per operation or in all, as its bound is.
 func headline(f *leak.Finding) string {
 	if f.BoundPerOperation {
-		return amount(f, leak.FormatRate(f.PerOperation, f.Unit)) + " per operation"
+		return amount(f, leak.FormatRate(f.PerOperation, f.Unit)) + rateSuffix
 	}
 	first, last := ends(f.Points)
 	return amount(f, leak.FormatDelta(last-first, f.Unit))

@@ -373,14 +373,36 @@ func firstWith(findings []leak.Finding, o leak.Outcome) *leak.Finding {
 	return nil
 }
 
+// summaries joins what findings say. Those of series that do not grow are one statement.
 func summaries(findings []leak.Finding) string {
-	var parts []string
+	var parts, floors []string
 	for _, f := range findings {
+		if flat(&f) {
+			floor := strings.TrimSuffix(per(f.Floor, f.Unit), rateSuffix)
+			if f.Unit == "bytes" {
+				floor += " of " + f.Series
+			}
+			if !slices.Contains(floors, floor) {
+				floors = append(floors, floor)
+			}
+			continue
+		}
 		part := f.Summary
 		if f.Series == "" {
 			part = f.Check + " " + part
 		}
 		parts = append(parts, part)
+	}
+	if n := len(floors); n > 0 {
+		list := floors[n-1]
+		if n > 1 {
+			list = strings.Join(floors[:n-1], ", ") + " or " + list
+		}
+		nothing := "Nothing grows"
+		if len(parts) > 0 {
+			nothing = "nothing else grows"
+		}
+		parts = append(parts, nothing+fmt.Sprintf(undetected, list+rateSuffix))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -409,3 +409,21 @@ func losing(v *leak.VariantRecord, n int) {
 	load.Errors = []leak.ErrorCount{{Message: "worker 2 of 4 lost: evicted", Count: n, Lost: true}}
 	load.Workers = []leak.WorkerTally{{Operations: 10, Attempted: 10, Succeeded: 10}, {First: 10, Operations: 10, Attempted: 10 - n, Succeeded: 10 - n, Lost: "evicted"}}
 }
+
+// What does not grow is one statement, however many series there are.
+func TestFlatSummaries(t *testing.T) {
+	finding := func(series, unit string, floor float64) leak.Finding {
+		f := leak.Finding{Check: series, Series: series, Unit: unit, Floor: floor, Unbounded: true, BoundPerOperation: true, Outcome: leak.Clean}
+		f.Summary = headline(&f) + fmt.Sprintf(undetected, per(floor, unit))
+		return f
+	}
+	flat := []leak.Finding{finding("goroutine.count", "goroutines", 0.004), finding("any-stack", "goroutines", 0.004), finding("heap.alloc", "bytes", 34)}
+	if got, want := summaries(flat), "Nothing grows; a leak below 0.004 goroutines or 34 B of heap.alloc per operation would not have been detected"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	stopped := finding("heap.objects", "objects", 1)
+	stopped.Summary = "heap.objects 0 per operation: the +12 before have stopped"
+	if got := summaries(append(flat[:1], stopped)); !strings.HasPrefix(got, stopped.Summary+"; nothing else grows; a leak below 0.004 goroutines per operation") {
+		t.Errorf("%q", got)
+	}
+}

@@ -134,13 +134,22 @@ func judgeSustained(f *leak.Finding, s series, e evidence) {
 		if before > 2*u.chance {
 			f.Summary += fmt.Sprintf(": the %s before have stopped", leak.FormatDelta(before, f.Unit))
 		}
-		f.Summary += fmt.Sprintf("; a leak below %s would not have been detected", per(f.Floor, f.Unit))
+		f.Summary += fmt.Sprintf(undetected, per(f.Floor, f.Unit))
 	default:
 		f.Summary = fmt.Sprintf("%s%s, but %s", headline(f), blockedAt(f), stopped.stop)
 	}
 }
 
-const gateRecent = "recent growth"
+const (
+	gateRecent = "recent growth"
+	undetected = "; a leak below %s would not have been detected"
+)
+
+// flat reports whether a finding says only that nothing grows, above its floor.
+func flat(f *leak.Finding) bool {
+	return f.Outcome == leak.Clean && f.Unbounded && f.PerOperation == 0 &&
+		f.Summary == headline(f)+fmt.Sprintf(undetected, per(f.Floor, f.Unit))
+}
 
 // lingered decides clean if nearly all growth went away while idling, and reports whether it did. The summary says
 // for how long the growth lingered.
@@ -597,7 +606,7 @@ func per(rate float64, unit string) string {
 	if unit != "bytes" {
 		text += " " + unit
 	}
-	return text + " per operation"
+	return text + rateSuffix
 }
 
 // thousands formats a whole number with commas.
