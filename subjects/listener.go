@@ -81,15 +81,19 @@ func (r *running) findListener() error {
 		return leak.WithHint(fmt.Errorf("subject %s: %s listens on %s, which the subject did not start: it would be measured in its place", r.process.Variant, holders[max(foreign, 0)], r.address), hint)
 	}
 	r.listener = holders[i]
+	r.serving = watch(r.listener, func() ([]procs.Process, error) { return procs.Listeners(r.address) })
 	return nil
 }
 
-// serving names the process of the subject that listens; nil where that is not known.
-func (r *running) serving() func(context.Context) (string, error) {
-	if r.listener == (procs.Process{}) {
-		return nil
+// watch names the process that listens. Who it is is looked up only when the one before has closed its sockets.
+func watch(before procs.Process, listeners func() ([]procs.Process, error)) func(context.Context) (string, error) {
+	sockets := before.Listening()
+	return func(context.Context) (string, error) {
+		if len(sockets) > 0 && before.Holds(sockets) {
+			return nameOf(before), nil
+		}
+		return nameListener(listeners())(before)
 	}
-	return func(context.Context) (string, error) { return nameListener(procs.Listeners(r.address))(r.listener) }
 }
 
 // nameListener names the process that listens: the one before, where it still does.
@@ -126,8 +130,7 @@ func (r *remote) follow(address string, p procs.Process) {
 	if err != nil {
 		return
 	}
-	listeners := listenersAt(u)
-	r.target.Process = func(context.Context) (string, error) { return nameListener(listeners())(p) }
+	r.target.Process = watch(p, listenersAt(u))
 }
 
 // listenersAt asks who listens at a URL of this machine.

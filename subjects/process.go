@@ -168,9 +168,11 @@ type running struct {
 	root     procs.Process
 	mark     string
 	listener procs.Process
-	stopped  atomic.Bool
-	done     chan struct{}
-	left     error // set before done is closed: what could not be ended
+	// serving names the process that listens now; nil where that is not known.
+	serving func(context.Context) (string, error)
+	stopped atomic.Bool
+	done    chan struct{}
+	left    error // set before done is closed: what could not be ended
 	// logged is closed once all of its output is in the log.
 	logged <-chan struct{}
 }
@@ -211,7 +213,7 @@ func (r *running) Target() leak.Target {
 		Kubeconfig: r.process.Kubeconfig,
 		Transport:  func() http.RoundTripper { return &http.Transport{MaxIdleConnsPerHost: maxIdle} },
 		Proc:       procOf(r.listener),
-		Process:    r.serving(),
+		Process:    r.serving,
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -17,8 +16,9 @@ import (
 // ErrUnknown says that it cannot be told who listens: there is no /proc, or the socket is another user's.
 var ErrUnknown = errors.New("it cannot be told who listens there")
 
-// listening is the state of a socket that listens, as /proc/net/tcp has it.
-const listening = "0A"
+// listening is the state of a socket that listens, as /proc/net/tcp has it; unixListening are the flags of one in
+// /proc/net/unix.
+const listening, unixListening = "0A", "00010000"
 
 // Listeners are the processes that hold the sockets which take connections to the address on this machine, youngest
 // first: of one that hands a socket on, it is the child that serves. No process and no error is nobody.
@@ -76,7 +76,7 @@ func UnixListeners(path string) ([]Process, error) {
 	}
 	var inodes []string
 	for fields := range rows(data) { // Num RefCount Protocol Flags Type St Inode Path
-		if len(fields) > 7 && fields[3] == "00010000" && fields[7] == path {
+		if len(fields) > 7 && fields[3] == unixListening && fields[7] == path {
 			inodes = append(inodes, fields[6])
 		}
 	}
@@ -146,19 +146,49 @@ func (p Process) sockets(inodes []string) []string {
 	if err != nil {
 		return nil
 	}
+	wanted := make(map[string]string, len(inodes))
+	for _, inode := range inodes {
+		wanted["socket:["+inode+"]"] = inode
+	}
 	var found []string
 	for _, e := range entries {
 		target, err := os.Readlink(filepath.Join(dir, e.Name()))
 		if err != nil {
 			continue
 		}
-		for _, inode := range inodes {
-			if target == fmt.Sprintf("socket:[%s]", inode) && !slices.Contains(found, inode) {
-				found = append(found, inode)
-			}
+		if inode, ok := wanted[target]; ok {
+			found = append(found, inode)
+			delete(wanted, target)
 		}
 	}
 	return found
+}
+
+// Listening returns the sockets on which the process listens, by their inodes.
+func (p Process) Listening() []string {
+	var inodes []string
+	for _, table := range []struct {
+		file, state string
+		inode       int // its column
+	}{
+		{"net/tcp", listening, 9},
+		{"net/tcp6", listening, 9},
+		{"net/unix", unixListening, 6},
+	} {
+		data, _ := os.ReadFile(filepath.Join(p.dir(), table.file))
+		for fields := range rows(data) {
+			if len(fields) > table.inode && fields[3] == table.state {
+				inodes = append(inodes, fields[table.inode])
+			}
+		}
+	}
+	return p.sockets(inodes)
+}
+
+// Holds reports whether the process still has all of these sockets open. It reads only this process, where Listeners
+// reads every process and the table of all connections, which takes 50 ms on a busy machine.
+func (p Process) Holds(sockets []string) bool {
+	return p.Alive() && len(p.sockets(sockets)) == len(sockets)
 }
 
 // Executable is the path of the program that the process runs, as its own file system has it.

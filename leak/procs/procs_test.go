@@ -45,6 +45,30 @@ func TestListeners(t *testing.T) {
 	}
 }
 
+// A process holds the sockets that it listens on until it closes one of them, whichever kind that is.
+func TestHolds(t *testing.T) {
+	self := needsProc(t)
+	for network, at := range map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0", "unix": filepath.Join(t.TempDir(), "s")} {
+		before := self.Listening()
+		l, err := net.Listen(network, at)
+		if err != nil {
+			t.Log(err) // no IPv6 here
+			continue
+		}
+		sockets := self.Listening()
+		if len(sockets) != len(before)+1 || !self.Holds(sockets) {
+			t.Errorf("%s: listens on %v, before on %v; held: %v", network, sockets, before, self.Holds(sockets))
+		}
+		l.Close()
+		if self.Holds(sockets) || !self.Holds(before) {
+			t.Errorf("%s, closed: still held", network)
+		}
+	}
+	if other := (Process{PID: self.PID, Start: self.Start + 1}); other.Holds(nil) {
+		t.Error("a process that has ended holds something")
+	}
+}
+
 // The socket whose address fits best is the one that gets connections.
 func TestListenersPreferTheAddress(t *testing.T) {
 	needsProc(t)
