@@ -32,7 +32,7 @@ func (v Vitals) Identified() bool { return v.Known || v.Process != "" }
 func (v Vitals) Restarted(before Vitals) string {
 	switch {
 	case before.Process != "" && v.Process == "":
-		return "nobody is left of " + before.Process
+		return before.Process + " no longer serves at its address"
 	case before.Process != v.Process && before.Process != "":
 		return fmt.Sprintf("it was %s, and is %s", before.Process, v.Process)
 	case !v.Known || !before.Known:
