@@ -24,7 +24,7 @@ const (
 	fullPace      = 0.9     // late rate over early rate, upper end of the interval
 	paceError     = 2       // half width of the interval, in standard errors
 	maxCrooked    = 0.125   // distance from a straight line, over the growth in the steady window
-	straight      = 1. / 30 // distance below which growth counts as straight
+	veryStraight  = 1. / 30 // distance below which no more is asked of the shape
 	multiplied    = 3       // growth in the steady window over growth in the window before it
 	maxBackground = 0.5     // growth without load over all growth
 	earlierRounds = 2       // rounds before the last after which growth had the same shape
@@ -56,6 +56,9 @@ const (
 	largestBytes                    = 256 << 20
 )
 
+// madOfNormal is the standard deviation of a normal distribution over its median absolute deviation.
+const madOfNormal = 1.4826
+
 // counted reports whether the unit counts resources: goroutines, descriptors or threads.
 func counted(unit string) bool { return unit != "bytes" && unit != "objects" }
 
@@ -76,6 +79,10 @@ type sustained struct {
 	lastRate          float64
 	rate              float64 // of the steady window
 	entries, needed   float64
+	// quiet is the standard deviation of a measurement without load.
+	quiet float64
+	// backlog, doubled and fades name growth with another curve than a straight line (curve.go).
+	backlog, doubled, fades bool
 }
 
 // judgeSustained decides without a bound: leaking, clean or inconclusive. It asks whether growth continues while
@@ -124,14 +131,20 @@ func judgeSustained(f *leak.Finding, s series, e evidence) {
 	case leak.Clean:
 		before, _ := s.net()
 		f.PerOperation = u.gain / u.operations
-		if line, ok := u.recent.fit(); ok {
+		if line, ok := u.recent.fit(); ok && !u.backlog {
 			f.PerOperation, f.Low, f.High = line.Slope, line.Low, line.High
 		}
 		if math.Abs(f.PerOperation) <= f.Floor {
 			f.PerOperation = 0 // it cannot be told from nothing
 		}
 		f.Summary = headline(f)
-		if before > 2*u.chance {
+		switch {
+		case u.backlog:
+			f.Summary += fmt.Sprintf(": the %s follow the largest round, not the operations", leak.FormatDelta(before, f.Unit))
+		case u.fades && u.gain > u.chance:
+			last, _ := s.fading()
+			f.Summary += fmt.Sprintf(": it grows more slowly with every doubling of the operations, by %s over the last", leak.FormatDelta(last, f.Unit))
+		case before > 2*u.chance:
 			f.Summary += fmt.Sprintf(": the %s before have stopped", leak.FormatDelta(before, f.Unit))
 		}
 		f.Summary += fmt.Sprintf(undetected, per(f.Floor, f.Unit))
@@ -210,9 +223,13 @@ func newSustained(s series, e evidence, f *leak.Finding) *sustained {
 	if e.Spent >= 1 { // no later look makes up for a scatter that was underestimated
 		factor = lastNoiseFactor
 	}
+	squares := 0.0
 	for i := 1; i < len(s.control.values); i++ {
-		u.control = max(u.control, math.Abs(s.control.values[i]-s.control.values[i-1]))
+		step := math.Abs(s.control.values[i] - s.control.values[i-1])
+		u.control = max(u.control, step)
+		squares += step * step / 2 / float64(len(s.control.values)-1)
 	}
+	u.quiet = math.Sqrt(squares)
 	u.returned = max(u.control, stats.MaxDrawdown(u.longer.values()))
 	switch {
 	case counted(s.unit):
@@ -237,8 +254,30 @@ func newSustained(s series, e evidence, f *leak.Finding) *sustained {
 	u.late, u.lateErr = late.rateWithError(u.rough)
 	u.lastRate = u.steady.since(total * 3 / 4).rate()
 
+	if !counted(s.unit) {
+		u.bend(e, factor)
+	}
 	u.entries, u.needed = u.grownEntries(e), u.neededEntries(e, f)
 	return u
+}
+
+// bend looks for curves that are neither flat nor straight.
+func (u *sustained) bend(e evidence, factor float64) {
+	off, ok := u.longer.byLargest(max(u.quiet, u.s.coarse))
+	if ok {
+		gain, operations, rounds := u.steady.repeats()
+		all, _ := u.s.net()
+		u.backlog, u.gain, u.operations = true, gain, operations
+		u.scatter = madOfNormal * stats.Median(off)
+		u.chance = max(factor*u.scatter*math.Sqrt(float64(rounds)/2), u.returned, fallenRate*all)
+		return
+	}
+	if u.doubled = !u.straight() && u.s.doubling(max(u.quiet, u.s.coarse)); u.doubled {
+		u.gain, u.operations = u.steady.net() // the last step may be older than half of the operations
+		return
+	}
+	last, most := u.s.fading()
+	u.fades = e.Spent >= 1 && most > 0 && last <= most
 }
 
 // crooked returns the largest distance of a point in the steady window from the line between its ends.
@@ -254,21 +293,22 @@ func (u *sustained) crooked() float64 {
 // steadily reports whether the growth has the shape of a leak.
 func (u *sustained) steadily() bool {
 	gain, _ := u.steady.net()
-	return gain > 0 && u.late-paceError*u.lateErr >= minKeptPace*(u.early+paceError*u.earlyErr) &&
+	return u.doubled || gain > 0 && u.late-paceError*u.lateErr >= minKeptPace*(u.early+paceError*u.earlyErr) &&
 		u.late+paceError*u.lateErr >= fullPace*(u.early-paceError*u.earlyErr) &&
-		u.crooked() <= maxCrooked*gain+paceError*u.scatter && gain >= u.before()
+		u.straight() && gain >= u.before()
+}
+
+// straight reports whether the growth in the steady window follows a line.
+func (u *sustained) straight() bool {
+	gain, _ := u.steady.net()
+	return u.crooked() <= maxCrooked*gain+paceError*u.scatter
 }
 
 // before returns the growth that the steady window needs, from the growth in the window before it; 0 if the growth
 // is straight.
 func (u *sustained) before() float64 {
 	gain, _ := u.steady.net()
-	squares := 0.0
-	for i := 1; i < len(u.s.control.values); i++ {
-		step := u.s.control.values[i] - u.s.control.values[i-1]
-		squares += step * step / 2 / float64(len(u.s.control.values)-1)
-	}
-	if u.crooked() <= straight*gain+paceError*math.Sqrt(squares) {
+	if u.crooked() <= veryStraight*gain+paceError*u.quiet {
 		return 0
 	}
 	all, _ := u.longer.net()
@@ -319,7 +359,6 @@ func (s series) scatter() (robust, rough float64) {
 	for i := 1; i < len(s.control.values); i++ {
 		all = append(all, math.Abs(s.control.values[i]-s.control.values[i-1])/math.Sqrt2)
 	}
-	const madOfNormal = 1.4826 // the standard deviation of a normal distribution over its median absolute deviation
 	if n > 0 {
 		rough = math.Sqrt(squares / float64(n))
 	}
@@ -331,6 +370,9 @@ func (u *sustained) floor() float64 {
 	chance := u.chance
 	if counted(u.s.unit) {
 		chance += chanceEvents
+	}
+	if u.fades {
+		chance += max(u.gain, 0)
 	}
 	return chance / u.operations
 }
@@ -364,6 +406,8 @@ func (u *sustained) grownEntries(e evidence) float64 {
 func (u *sustained) neededEntries(e evidence, f *leak.Finding) float64 {
 	stuck := u.s.unit == "goroutines" && len(f.Stacks) > 0 && slices.Contains(stuckStates, f.Stacks[0].Stack.State)
 	switch {
+	case u.doubled: // a cache whose last half of the operations was flat looks the same
+		return 2 * manyEntries
 	case stuck && e.Spent < 1:
 		return slowUnits
 	case e.Spent < slowShare:
@@ -409,10 +453,7 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 			holds, holds, fmt.Sprintf("a trend needs %d rounds with operations; %s", minRounds, more),
 		},
 		{settledGate("unsettled baseline", s.first()), holds, holds, "the baseline was still falling when the settle timeout ended, so it is too high; more warm-up (--warmup of observe, warmup.rounds of a scenario) lets it settle"},
-		{
-			compare(gateRecent, u.gain, "≤", u.chance, unit, "growth over the last half of the operations, against what the scatter of the rounds, the control rounds and the largest fall leave to chance: within it, nothing grows; beyond it, something does"),
-			holds, fails, u.filling(e),
-		},
+		u.recentGate(e),
 		{
 			compare("floor", floor, "≤", decidable, unit, "the smallest leak per operation that would have been told from chance, against one that is low enough to stop early; clean needs it until the load has been multiplied as often as a leak needs"),
 			holds, either, fmt.Sprintf("a leak below %s would not have been detected yet; %s", per(floor, unit), more),
@@ -426,46 +467,11 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 			either, holds, "it rises and falls; " + more,
 		},
 		{
-			compare("late rate, at least", u.late-paceError*u.lateErr, "≥", minKeptPace*(u.early+paceError*u.earlyErr), unit, "growth per operation over the last half of the operations less two standard errors, against half of that from an eighth to a half of them plus two: below, it may be slowing down; leaking needs it"),
-			either, holds, u.slowing(more),
-		},
-		{
-			compare("late rate, at most", u.late+paceError*u.lateErr, "≥", fullPace*(u.early-paceError*u.earlyErr), unit, "the same plus two standard errors, against nine tenths of the early rate less two: below, it is certainly slowing down; leaking needs it"),
-			either, holds, u.slowing(more),
-		},
-		{
-			compare("straightness", u.crooked(), "≤", maxCrooked*gain+paceError*u.scatter, unit, "how far growth since the first eighth of the operations lies off a straight line at most, against an eighth of it and two standard deviations of the scatter: what grows with the logarithm of the operations, such as the largest request so far, is off by a quarter; leaking needs it"),
-			either, holds, "it does not grow by the operation; " + more,
-		},
-		{
-			compare("multiplied", gain, "≥", u.before(), unit, "growth since the first eighth of the operations against three times that from a 64th to an eighth of them, which a leak exceeds eightfold and a logarithm does not; nothing is asked where it is straight within a thirtieth, as a leak after a cache has filled; leaking needs it"),
-			either, holds, "it does not grow as the operations multiply; " + more,
-		},
-		{
-			compare("last rounds", u.lastRate, "≥", MinLast*u.rate, unit, "growth per operation over the last quarter of the operations, against two thirds of the rate since the first eighth: below, it may just have stopped; leaking needs it"),
-			either, holds, u.slowing(more),
-		},
-		{
 			compare("entries", u.entries, "≥", u.needed, "", "what a cache, pool or ring would have taken in since the growth began, one an operation, or more where the growth itself tells, against the largest that is plausible; leaking needs it"),
 			either, holds, u.filling(e),
 		},
 	}
-	if e.For > 0 && len(s.points) > minRounds+earlierRounds {
-		held, needed := 0.0, float64(earlierRounds)
-		if counted(unit) {
-			needed = 1 // few events; and no count follows the largest request
-		}
-		for before := s; held < needed; held++ {
-			before.points, before.seconds = before.points[:len(before.points)-1], before.seconds[:len(before.seconds)-1]
-			if !newSustained(before, e, f).steadily() {
-				break
-			}
-		}
-		gates = append(gates, gate{
-			compare("rounds before", held, "≥", needed, "", "how many of the last rounds may be left out, and the rates, the straightness and the multiplication still hold: what holds once may do so by chance; leaking needs it"),
-			either, holds, "it has not been steady for long; " + more,
-		})
-	}
+	gates = append(gates, u.shapeGates(e, f, gain, more)...)
 	if s.idle != nil {
 		kept := s.idle.Value - u.steady.first().Value
 		gates = append(gates, gate{
@@ -500,13 +506,83 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 			either, holds, fmt.Sprintf("only %.0f of the goroutines that appeared in the rounds are still there: the others are new ones, so they come and go", *s.survived),
 		})
 	}
-	if since, gap := lullBeyond(s.operations(), s.values(), 2*u.returned); gap > 0 {
+	if since, gap := lullBeyond(s.operations(), s.values(), 2*u.returned); gap > 0 && !u.backlog && !u.fades {
 		gates = append(gates, gate{
 			compare("lull", since, "≥", ruleOfThree*gap, "", "operations since the last large rise, against three times the most that lay between two: if fewer, that nothing came is no sign that it stopped; clean needs it"),
 			holds, either, fmt.Sprintf("it grew in steps up to %.0f operations apart, and %.0f without one are too few to tell that it stopped; %s", gap, since, more),
 		})
 	}
 	return append(gates, gate{settledGate("unsettled last round", s.last()), either, holds, "the last round was still falling when the settle timeout ended; " + more})
+}
+
+// recentGate is what tells clean from leaking: growth over the last half of the operations.
+func (u *sustained) recentGate(e evidence) gate {
+	unit := u.s.unit
+	if u.fades && u.gain > u.chance {
+		last, most := u.s.fading()
+		return gate{
+			compare(gateRecent, last, "≤", most, unit, "growth over the last half of the operations, against one and a half times the median of what the three doublings of the operations before added: a leak doubles each time; clean needs it"),
+			holds, fails, u.filling(e),
+		}
+	}
+	if u.backlog {
+		return gate{
+			compare(gateRecent, u.gain, "≤", u.chance, unit, "growth over the rounds since the first eighth of the operations that were no larger than one before, against what the scatter leaves to chance: the growth follows the largest round; within it, nothing grows by the operation"),
+			holds, fails, u.filling(e),
+		}
+	}
+	return gate{
+		compare(gateRecent, u.gain, "≤", u.chance, unit, "growth over the last half of the operations, against what the scatter of the rounds, the control rounds and the largest fall leave to chance: within it, nothing grows; beyond it, something does"),
+		holds, fails, u.filling(e),
+	}
+}
+
+// shapeGates compare the shape of the growth with that of a leak: a straight line, or the steps of a map that makes
+// room by doubling.
+func (u *sustained) shapeGates(e evidence, f *leak.Finding, gain float64, more string) []gate {
+	s, unit := u.s, u.s.unit
+	if u.doubled {
+		return nil // the curve is proportional to the operations over a 16th of them and more
+	}
+	gates := []gate{
+		{
+			compare("late rate, at least", u.late-paceError*u.lateErr, "≥", minKeptPace*(u.early+paceError*u.earlyErr), unit, "growth per operation over the last half of the operations less two standard errors, against half of that from an eighth to a half of them plus two: below, it may be slowing down; leaking needs it"),
+			either, holds, u.slowing(more),
+		},
+		{
+			compare("late rate, at most", u.late+paceError*u.lateErr, "≥", fullPace*(u.early-paceError*u.earlyErr), unit, "the same plus two standard errors, against nine tenths of the early rate less two: below, it is certainly slowing down; leaking needs it"),
+			either, holds, u.slowing(more),
+		},
+		{
+			compare("straightness", u.crooked(), "≤", maxCrooked*gain+paceError*u.scatter, unit, "how far growth since the first eighth of the operations lies off a straight line at most, against an eighth of it and two standard deviations of the scatter: what grows with the logarithm of the operations, such as the largest request so far, is off by a quarter; leaking needs it"),
+			either, holds, "it does not grow by the operation; " + more,
+		},
+		{
+			compare("multiplied", gain, "≥", u.before(), unit, "growth since the first eighth of the operations against three times that from a 64th to an eighth of them, which a leak exceeds eightfold and a logarithm does not; nothing is asked where it is straight within a thirtieth, as a leak after a cache has filled; leaking needs it"),
+			either, holds, "it does not grow as the operations multiply; " + more,
+		},
+		{
+			compare("last rounds", u.lastRate, "≥", MinLast*u.rate, unit, "growth per operation over the last quarter of the operations, against two thirds of the rate since the first eighth: below, it may just have stopped; leaking needs it"),
+			either, holds, u.slowing(more),
+		},
+	}
+	if e.For > 0 && len(s.points) > minRounds+earlierRounds {
+		held, needed := 0.0, float64(earlierRounds)
+		if counted(unit) {
+			needed = 1 // few events; and no count follows the largest request
+		}
+		for before := s; held < needed; held++ {
+			before.points, before.seconds = before.points[:len(before.points)-1], before.seconds[:len(before.seconds)-1]
+			if !newSustained(before, e, f).steadily() {
+				break
+			}
+		}
+		gates = append(gates, gate{
+			compare("rounds before", held, "≥", needed, "", "how many of the last rounds may be left out, and the rates, the straightness and the multiplication still hold: what holds once may do so by chance; leaking needs it"),
+			either, holds, "it has not been steady for long; " + more,
+		})
+	}
+	return gates
 }
 
 // background returns the growth without load, extrapolated to the length of the steady window; false if nothing

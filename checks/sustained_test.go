@@ -160,6 +160,15 @@ func (s shape) allowed(runs int) int {
 
 const heavyTail = "buffers with a heavier tail"
 
+// mostOpen are the shares of healthy programs that may stay undecided: a cache that does not fill within the
+// budget, and buffers whose last step was recent. One in a hundred of the others may.
+var mostOpen = map[string]float64{
+	"cache, pool or ring of 10 to 5,000, slow load": 0.2,
+	"buffers that adapt to the largest request":     0.04,
+	heavyTail:                            0.06,
+	"several buffers of different users": 0.09,
+}
+
 func TestSustainedLeaksAndLookAlikes(t *testing.T) {
 	logUniform := func(rng *rand.Rand, low, high float64) float64 {
 		return low * math.Pow(high/low, rng.Float64())
@@ -306,6 +315,9 @@ func TestSustainedLeaksAndLookAlikes(t *testing.T) {
 							t.Errorf("called leaking after %.0f operations: %s\n%v\n%+v", n, f.Summary, f.Points, f.Gates)
 						}
 					}
+				}
+				if open := max(mostOpen[sh.name], 0.01); i == 1 && float64(seen[leak.Inconclusive])/float64(runs) > open+slack(open, runs, 100_000/len(healthy)) {
+					t.Errorf("%d of %d are undecided", seen[leak.Inconclusive], runs)
 				}
 				slices.Sort(seconds)
 				t.Logf("%d runs: inconclusive %d, clean %d, leaking %d; median %.0f s", runs, seen[0], seen[1], seen[2], seconds[len(seconds)/2])
