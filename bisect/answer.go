@@ -17,8 +17,8 @@ const (
 	AllLeak   = "all leak"
 	NoneLeaks = "none leaks"
 	// Wrong: an end is not what was said of it. Untold: an end could not be told.
-	Wrong  = "not as said"
-	Untold = "could not be told"
+	Wrong  = "not as expected"
+	Untold = "undecided"
 )
 
 // Answer is what a search over one range came to.
@@ -58,7 +58,7 @@ func (s *search) answer(f found, missing, leftOut []Missing) Answer {
 		a.Sentence = fmt.Sprintf("%s, an end of the range, %s: %s", s.name(s.index(f.stuck)), s.lost(s.index(f.stuck)), s.reason(s.index(f.stuck)))
 		return a
 	case f.lo < 0:
-		a.Kind, a.Result, a.Sentence = Untold, leak.Unmeasured, "none of its versions could be had and told"
+		a.Kind, a.Result, a.Sentence = Untold, leak.Unmeasured, "no version was available and decided"
 		return a
 	case len(f.wrong) > 0:
 		a.Kind, a.Result = Wrong, leak.NotMet
@@ -139,9 +139,9 @@ func (s *search) reason(at int) string {
 // lost says in what way a version was lost.
 func (s *search) lost(at int) string {
 	if s.seen(at).unsure > 0 {
-		return "could not be told"
+		return "was undecided"
 	}
-	return "could not be had"
+	return "was unavailable"
 }
 
 func (s *search) wrongs(wrong []int) string {
@@ -150,9 +150,9 @@ func (s *search) wrongs(wrong []int) string {
 	}
 	at := wrong[0]
 	if s.candidates[at].Version == s.good {
-		return fmt.Sprintf("%s was said to be good, and leaks: %s", s.name(at), s.reason(at))
+		return fmt.Sprintf("%s was given as good, but it leaks: %s", s.name(at), s.reason(at))
 	}
-	return fmt.Sprintf("%s was said to be bad, and does not leak: %s", s.name(at), s.reason(at))
+	return fmt.Sprintf("%s was given as bad, but it does not leak: %s", s.name(at), s.reason(at))
 }
 
 func (s *search) goodName() string { return s.name(s.index(s.good)) }
@@ -167,10 +167,10 @@ func (s *search) alike(a *Answer, f found) {
 		says, verb, verbs = "clean", "does not leak", "do not leak"
 	}
 	if f.lo == f.hi {
-		a.Sentence = fmt.Sprintf("%s: %s, the only version that could be had, %s", says, s.name(f.lo), verb)
+		a.Sentence = fmt.Sprintf("%s: %s, the only available version, %s", says, s.name(f.lo), verb)
 		return
 	}
-	a.Sentence = fmt.Sprintf("%s: %s and %s, the first and the last version that could be had, %s", says, s.name(f.lo), s.name(f.hi), verbs)
+	a.Sentence = fmt.Sprintf("%s: %s and %s, the first and the last available version, %s", says, s.name(f.lo), s.name(f.hi), verbs)
 }
 
 // conclude writes the sentence on a boundary and decides what it is worth.
@@ -183,21 +183,21 @@ func (s *search) conclude(a *Answer, leaky, clean int) {
 	a.Result = leak.Met
 	if a.LeakyRuns < a.LeakyOf {
 		a.Result = leak.Undecided
-		a.Sentence += fmt.Sprintf("; it comes and goes: %s leaked in %d of %d measurements, so a clean version may have been lucky", s.name(leaky), a.LeakyRuns, a.LeakyOf)
+		a.Sentence += fmt.Sprintf("; the leak is intermittent: %s leaked in %d of %d measurements, so a clean result may be due to chance", s.name(leaky), a.LeakyRuns, a.LeakyOf)
 	}
 	for _, at := range []int{leaky, clean} {
 		if s.seen(at).decided() < 1+s.repeats {
 			a.Result = leak.Undecided
-			a.Sentence += fmt.Sprintf("; %s could not be told again", s.name(at))
+			a.Sentence += fmt.Sprintf("; %s was undecided when repeated", s.name(at))
 		}
 	}
 	if len(a.Between) > 0 {
-		a.Sentence += "; could not be had or told between them: " + strings.Join(s.names(versions(a.Between)), ", ")
+		a.Sentence += "; unavailable or undecided between them: " + strings.Join(s.names(versions(a.Between)), ", ")
 	}
 	if n := len(a.LeftOut); n > 0 && n <= 3 {
-		a.Sentence += "; left out between them: " + strings.Join(versions(a.LeftOut), ", ")
+		a.Sentence += "; not tested between them: " + strings.Join(versions(a.LeftOut), ", ")
 	} else if n > 0 {
-		a.Sentence += fmt.Sprintf("; %d versions between them were left out, %s to %s", n, a.LeftOut[0].Version, a.LeftOut[n-1].Version)
+		a.Sentence += fmt.Sprintf("; %d versions between them were not tested, %s to %s", n, a.LeftOut[0].Version, a.LeftOut[n-1].Version)
 	}
 	if len(a.Against) > 0 {
 		a.Result = leak.Undecided

@@ -237,7 +237,7 @@ func ReadSealed(dir string) (*Record, leak.Seal, error) {
 	}
 	r, err := parse(data)
 	if err != nil {
-		return nil, seal, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "the file is damaged or of a newer leakrig; the run directories beside it are whole")
+		return nil, seal, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "the file is damaged or of a newer leakrig; the run directories next to it are intact")
 	}
 	switch sealed, fits := leak.CheckSeal(data); {
 	case sealed && !fits:

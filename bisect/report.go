@@ -267,11 +267,11 @@ func text(out io.Writer, r *Record, dir string) error {
 		if IsPre(m.Version) {
 			pre++
 		} else {
-			fmt.Fprintf(&b, "left out: %s: %s\n", m.Version, m.Why)
+			fmt.Fprintf(&b, "not tested: %s: %s\n", m.Version, m.Why)
 		}
 	}
 	if pre > 0 {
-		fmt.Fprintf(&b, "left out: %d pre-releases (--pre takes them, --candidates single ones)\n", pre)
+		fmt.Fprintf(&b, "not tested: %d pre-releases (--pre includes all of them, --candidates single ones)\n", pre)
 	}
 	for _, a := range r.Answers {
 		if a.Leaky == "" {

@@ -118,14 +118,14 @@ func (s *search) ends() found {
 		}
 		switch state := s.state(at); {
 		case state == "":
-			f.next = &todo{at, "the end that was said to be " + string(s.said(at))}
+			f.next = &todo{at, "the end that was given as " + string(s.said(at))}
 			return f
 		case state == Skipped:
 			f.stuck = s.candidates[at].Version
 			return f
 		case state == Clean && s.said(at) == Leaky && s.short(at):
 			// Before it is called wrong: a leak that comes now and then may have stayed away.
-			f.next = &todo{at, "again: it was said to be leaky"}
+			f.next = &todo{at, "again: it was given as leaky"}
 			return f
 		case state != s.said(at):
 			f.wrong = append(f.wrong, at)
@@ -193,7 +193,7 @@ func (s *search) between(f *found) *todo {
 	}
 	why := "halves what is left"
 	if s.seen(at).unsure > 0 {
-		why = "again: it could not be told"
+		why = "again: it was undecided"
 	}
 	return &todo{at, why}
 }

@@ -165,7 +165,7 @@ func TestSkips(t *testing.T) {
 				t.Fatalf("%s lies between %s and %s", w.candidates[i].Version, a.Leaky, a.Clean)
 			}
 		}
-		if hi-lo > 1 && !strings.Contains(a.Sentence, "could not be had or told between them: "+w.candidates[lo+1].Version) {
+		if hi-lo > 1 && !strings.Contains(a.Sentence, "unavailable or undecided between them: "+w.candidates[lo+1].Version) {
 			t.Errorf("%s", a.Sentence)
 		}
 		if r.Measured() > Budget(n)+1 {
@@ -274,11 +274,11 @@ func TestEnds(t *testing.T) {
 		says        string
 		steps       int
 	}{
-		"a good that leaks":           {[]State{Leaky}, []State{Leaky}, Wrong, leak.NotMet, "v1.8.0 was said to be good, and leaks", 2},
-		"a bad that does not":         {[]State{Clean}, []State{Clean}, Wrong, leak.NotMet, "v1.0.0 was said to be bad, and does not leak", 3},
+		"a good that leaks":           {[]State{Leaky}, []State{Leaky}, Wrong, leak.NotMet, "v1.8.0 was given as good, but it leaks", 2},
+		"a bad that does not":         {[]State{Clean}, []State{Clean}, Wrong, leak.NotMet, "v1.0.0 was given as bad, but it does not leak", 3},
 		"the other way round":         {[]State{Clean}, []State{Leaky}, Wrong, leak.NotMet, "the other way round: v1.8.0 leaks, and v1.0.0 does not", 3},
-		"a bad that cannot be had":    {[]State{Skipped}, []State{Clean}, Untold, leak.Unmeasured, "v1.0.0, an end of the range, could not be had: because", 1},
-		"a good that cannot be told":  {[]State{Leaky}, []State{Unsure}, Untold, leak.Undecided, "v1.8.0, an end of the range, could not be told", 3},
+		"a bad that cannot be had":    {[]State{Skipped}, []State{Clean}, Untold, leak.Unmeasured, "v1.0.0, an end of the range, was unavailable: because", 1},
+		"a good that cannot be told":  {[]State{Leaky}, []State{Unsure}, Untold, leak.Undecided, "v1.8.0, an end of the range, was undecided", 3},
 		"a bad that leaks now and by": {[]State{Clean, Leaky}, []State{Clean}, Fixed, leak.Undecided, "v1.0.0 leaked in 1 of 2", 7},
 	} {
 		w := row(9, 1, Leaky, Clean)
@@ -305,11 +305,11 @@ func TestAllLines(t *testing.T) {
 	for _, a := range r.Answers {
 		kinds = append(kinds, a.Line+" "+a.Kind+" "+a.Leaky+" "+a.Clean)
 	}
-	want := []string{"v0.18 all leak  ", "v0.19 all leak  ", "v0.20 fixed v0.20.1 v0.20.2", "v0.21 fixed v0.21.0-beta.0 v0.21.0-beta.1", "v0.22 none leaks  ", "v0.23 could not be told  "}
+	want := []string{"v0.18 all leak  ", "v0.19 all leak  ", "v0.20 fixed v0.20.1 v0.20.2", "v0.21 fixed v0.21.0-beta.0 v0.21.0-beta.1", "v0.22 none leaks  ", "v0.23 undecided  "}
 	if !slices.Equal(kinds, want) {
 		t.Errorf("%q", kinds)
 	}
-	for _, part := range []string{"v0.18: never fixed: v0.18.8 and v0.18.9, the first and the last version that could be had, leak", "v0.19: never fixed: v0.19.0, the only version that could be had, leaks", "v0.22: clean: v0.22.0, the only", "v0.20: fixed in v0.20.2; last leaky v0.20.1"} {
+	for _, part := range []string{"v0.18: never fixed: v0.18.8 and v0.18.9, the first and the last available version, leak", "v0.19: never fixed: v0.19.0, the only available version, leaks", "v0.22: clean: v0.22.0, the only", "v0.20: fixed in v0.20.2; last leaky v0.20.1"} {
 		if !strings.Contains(r.Sentence, part) {
 			t.Errorf("%s\nlacks %s", r.Sentence, part)
 		}
@@ -321,7 +321,7 @@ func TestAllLines(t *testing.T) {
 	r = w.record(Question{Bad: "v0.18.8", Good: "v0.19.0", AllLines: true, Repeats: 1})
 	r.Candidates = r.Candidates[:3]
 	search1(t, w, r)
-	if r.Result != leak.NotMet || !strings.Contains(r.Sentence, "v0.19.0 was said to be good, and leaks") {
+	if r.Result != leak.NotMet || !strings.Contains(r.Sentence, "v0.19.0 was given as good, but it leaks") {
 		t.Errorf("%s: %s", r.Result, r.Sentence)
 	}
 }
@@ -383,7 +383,7 @@ func TestMissingIsNamed(t *testing.T) {
 	r.Missing = []Missing{{"v1.2.7", "403"}, {"v1.1.4", "403"}, {"v1.3.0-rc.1", "404"}, {"v1.3.1", "404"}}
 	search1(t, w, r)
 	a := only(t, r)
-	if want := "fixed in v1.3.0; last leaky v1.2.0; could not be had or told between them: v1.2.7, v1.3.0-rc.1"; a.Sentence != want {
+	if want := "fixed in v1.3.0; last leaky v1.2.0; unavailable or undecided between them: v1.2.7, v1.3.0-rc.1"; a.Sentence != want {
 		t.Errorf("%s", a.Sentence)
 	}
 }

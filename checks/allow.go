@@ -62,7 +62,7 @@ func (e evidence) withoutAllowed(probe, metric string) (func(*leak.Snapshot) flo
 	}
 	c, err := e.census(probe)
 	if err != nil {
-		return nil, fmt.Errorf("what is allowed cannot be told apart: %w", err)
+		return nil, fmt.Errorf("allowed stacks: %w", err)
 	}
 	return func(shot *leak.Snapshot) float64 {
 		sum := 0.0

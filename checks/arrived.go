@@ -55,7 +55,7 @@ func notArrived(v *leak.VariantRecord, shots []leak.Snapshot) string {
 	}
 	switch {
 	case !known:
-		return "nothing tells whether the load reached it: it serves no /debug/pprof/heap, and its processor time cannot be read; serve net/http/pprof whole"
+		return "whether the load reached it is unknown: it does not serve /debug/pprof/heap, and its processor time is not readable; serve all of net/http/pprof"
 	case math.IsInf(best, -1):
 		return "the load left no trace in it: it used no more processor time than without load; check that it reaches this very process"
 	case best <= 0:

@@ -44,7 +44,7 @@ func TestAttackNoTrace(t *testing.T) {
 			name: "processor time alone, none", load: traced{perOp: -1}, want: leak.Inconclusive, reason: "no more processor time",
 		},
 		{
-			name: "nothing is known", load: traced{perOp: 40}, want: leak.Inconclusive, reason: "nothing tells",
+			name: "nothing is known", load: traced{perOp: 40}, want: leak.Inconclusive, reason: "whether the load reached it is unknown",
 			change: func(v *leak.VariantRecord) { v.Quiet, v.Reading = nil, nil },
 		},
 		{

@@ -152,7 +152,7 @@ func TestGrowthStoppedBy(t *testing.T) {
 		{"drawdown", []float64{10, 11, 12, 13, 14, 15, 16, 10.5, 18, 19, 20, 21, 22, 23, 24}, "it falls by 5.50 in between"},
 		{"saturation", []float64{0, 10, 20, 30, 40, 41, 42, 60}, "it is slowing down"},
 		{"last rounds", []float64{0, 10, 20, 30, 40, 50, 60, 60}, "it slowed down in the last 2 rounds"},
-		{"lull", []float64{0, 1, 1, 2, 2, 2, 2, 2}, "it grew in steps up to 40 operations apart, and 80 without one"},
+		{"lull", []float64{0, 1, 1, 2, 2, 2, 2, 2}, "it grew in steps up to 40 operations apart, and 80 operations without a step"},
 	} {
 		c := &Growth{Probe: "goroutine", MaxPerOp: quantity(0.01)}
 		f := c.Check(evidenceOf(variantOf("v", tt.values...), len(tt.values)-1))
@@ -374,7 +374,7 @@ func TestSurvivors(t *testing.T) {
 				round++
 			}
 			return uint64(round) * 1000
-		}, leak.Inconclusive, 0, "only 0 of the goroutines that appeared in the rounds are still there"},
+		}, leak.Inconclusive, 0, "only 0 of the goroutines that appeared in the rounds still exist"},
 	} {
 		v := variantOf("v", leaky...)
 		number(&v, tt.first)

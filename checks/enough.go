@@ -72,7 +72,7 @@ func beyondDoubt(s *leak.Scenario, v leak.Variant, e leak.Evidence) string {
 	if len(stand) == 0 || v.Expect == leak.ExpectLeaking && len(stand) < len(v.Fingerprint) {
 		return ""
 	}
-	return fmt.Sprintf("%s beyond doubt: more rounds would tell nothing new", strings.Join(stand, " and "))
+	return fmt.Sprintf("%s beyond doubt: more rounds would add nothing", strings.Join(stand, " and "))
 }
 
 // leaking says which checks leak and suffice for a verdict, "" where they do not: all fingerprints of a variant

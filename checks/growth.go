@@ -185,7 +185,7 @@ func growthGates(f *leak.Finding, s, tail series, all, end stats.Line, alpha flo
 		},
 		{
 			compare("upper limit", upper, "≤", bound, unit, "growth per operation that is still possible: upper end of the 95 % interval over all points or over the tail, the smaller one; clean needs it"),
-			holds, either, fmt.Sprintf("the rounds differ so much that %s per operation is possible; %s or more operations a round", leak.FormatRate(upper, unit), more),
+			holds, either, fmt.Sprintf("the scatter of the rounds allows %s per operation; %s or more operations a round", leak.FormatRate(upper, unit), more),
 		},
 		{
 			compare("growth", all.Slope, ">", bound, unit, "Theil–Sen slope per operation over all points; leaking needs it"),
@@ -207,7 +207,7 @@ func growthGates(f *leak.Finding, s, tail series, all, end stats.Line, alpha flo
 		f.Floor = s.floor()
 		why := fmt.Sprintf("it grows without load, too: %s a minute, which makes %s per operation of it", leak.FormatRate(b.perMinute, unit), leak.FormatRate(b.perOperation, unit))
 		if all.Slope-b.perOperation > bound {
-			why = fmt.Sprintf("the control rounds differ so much that %s per operation may be none of the load's; a larger control tells", leak.FormatRate(b.most, unit))
+			why = fmt.Sprintf("the scatter of the control rounds allows %s per operation without load; a larger control decides", leak.FormatRate(b.most, unit))
 		}
 		gates = append(gates, gate{
 			compare("beyond background", all.Low-b.most, ">", bound, unit, "growth per operation that is certain, without the most that the control rounds, which had no load, may have grown by in the same time (upper end of the 95 % interval); leaking needs it"),
@@ -217,7 +217,7 @@ func growthGates(f *leak.Finding, s, tail series, all, end stats.Line, alpha flo
 	if s.survived != nil {
 		gates = append(gates, gate{
 			compare("survivors", *s.survived, "≥", minKept*gain, unit, "goroutines, by their numbers, that appeared in a round and were still there in the last measurement, against four fifths of the growth: a backlog that turns over has none; leaking needs it"),
-			either, holds, fmt.Sprintf("only %.0f of the goroutines that appeared in the rounds are still there: the others are new ones, so they come and go; raise settle.quiet", *s.survived),
+			either, holds, fmt.Sprintf("only %.0f of the goroutines that appeared in the rounds still exist: the others are new, so goroutines are transient; raise settle.quiet", *s.survived),
 		})
 	}
 	gates = append(gates, []gate{
@@ -240,8 +240,8 @@ func growthGates(f *leak.Finding, s, tail series, all, end stats.Line, alpha flo
 	}...)
 	if since, gap := lull(s.operations(), s.values()); s.rate() > bound && gap > 0 {
 		gates = append(gates, gate{
-			compare("lull", since, "≥", ruleOfThree*gap, "", "operations since the last large rise, against three times the most that lay between two: if fewer, that nothing came is no sign that it stopped; clean needs it"),
-			holds, either, fmt.Sprintf("it grew in steps up to %.0f operations apart, and %.0f without one are too few to tell that it stopped; %s", gap, since, more),
+			compare("lull", since, "≥", ruleOfThree*gap, "", "operations since the last large rise, against three times the largest number between two rises; fewer do not show that the growth stopped; clean needs it"),
+			holds, either, fmt.Sprintf("it grew in steps up to %.0f operations apart, and %.0f operations without a step do not show that it stopped; %s", gap, since, more),
 		})
 	}
 	return append(gates, gate{settledGate("unsettled last round", s.last()), either, holds, unsettledFinal})
@@ -266,7 +266,7 @@ func floorText(f *leak.Finding) string {
 	if f.Floor <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("; less than %s per operation could not have been told from what comes and goes without load", leak.FormatRate(f.Floor, f.Unit))
+	return fmt.Sprintf("; less than %s per operation is indistinguishable from fluctuations without load", leak.FormatRate(f.Floor, f.Unit))
 }
 
 // leakingText is "+0.98 goroutines per operation, blocked in chan send at watch.(*StreamWatcher).receive

@@ -91,7 +91,7 @@ func (c *Hung) Check(of leak.Evidence) leak.Finding {
 		f.Low, f.High = f.PerOperation, f.PerOperation
 	}
 	gate := compare("hung operations", hung, "≤", f.Bound, "operations",
-		"operations that missed their deadline, as many as goroutines that were blocked then and ten seconds later, beyond those of the baseline")
+		"operations that missed their deadline, at most the number of goroutines that were blocked both then and ten seconds later, less those of the baseline")
 	f.Gates = append(f.Gates, bounded(gate),
 		compare("missed their deadline", float64(timedOut), "≤", f.Bound, "operations", "hung or slow"))
 	switch {

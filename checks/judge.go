@@ -342,7 +342,7 @@ func expectLeaking(vv leak.VariantVerdict, names []string) leak.VariantVerdict {
 		prints = append(prints, vv.Findings[i])
 	}
 	if len(prints) == 0 {
-		return conclude(vv, leak.Inconclusive, leak.Undecided, "the variant has no fingerprint to tell its leak by")
+		return conclude(vv, leak.Inconclusive, leak.Undecided, "the variant has no fingerprint that identifies its leak")
 	}
 	if f := firstWith(prints, leak.Clean); f != nil {
 		outcome := leak.Clean

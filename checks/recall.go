@@ -22,11 +22,11 @@ func ParseTruth(log string) (Truth, error) {
 	var t Truth
 	i := strings.LastIndex(log, head)
 	if i < 0 {
-		return t, fmt.Errorf("the subject's log does not tell what was retained")
+		return t, fmt.Errorf("the subject's log does not state how much it retained")
 	}
 	_, err := fmt.Sscanf(log[i+len(head):], "goroutines=%d bytes=%d descriptors=%d in %d operations", &t.Goroutines, &t.Bytes, &t.Descriptors, &t.Operations)
 	if err != nil {
-		return t, fmt.Errorf("what was retained: %w", err)
+		return t, fmt.Errorf("retained counts: %w", err)
 	}
 	return t, nil
 }

@@ -15,9 +15,9 @@ type Stack struct {
 	Match    string         `yaml:"match" doc:"Go regular expression; it must match the full name or the file:line of one frame, or the name of the creator"`
 	Callers  []string       `yaml:"callers,omitempty" doc:"further regular expressions, outermost first; each must match a frame, in this order, further out than the frame of match"`
 	State    string         `yaml:"state,omitempty" doc:"wait state, as a goroutine dump prints it (chan send)"`
-	Max      *leak.Quantity `yaml:"max,omitempty" doc:"the most they may gain over all rounds together"`
-	MaxPerOp *leak.Quantity `yaml:"maxPerOp,omitempty" doc:"a budget: how much they may grow per operation; without it and without max any growth that is sustained is a leak"`
-	Each     bool           `yaml:"each,omitempty" doc:"judge each stack that matches by itself, and not their sum: one that grows cannot hide behind one that shrinks"`
+	Max      *leak.Quantity `yaml:"max,omitempty" doc:"maximum total growth over all rounds"`
+	MaxPerOp *leak.Quantity `yaml:"maxPerOp,omitempty" doc:"maximum growth per operation; without it and without max, any sustained growth is a leak"`
+	Each     bool           `yaml:"each,omitempty" doc:"judge each matching stack separately instead of their sum, so that a shrinking stack cannot hide a growing one"`
 }
 
 // Reads tells the probe whose stacks are judged.
@@ -40,13 +40,13 @@ func (c *Stack) Validate() error {
 		}
 	}
 	if c.Max != nil && c.MaxPerOp != nil {
-		errs = append(errs, &leak.FieldError{Field: "maxPerOp", Problem: "cannot stand beside max", Hint: "write two checks"})
+		errs = append(errs, &leak.FieldError{Field: "maxPerOp", Problem: "cannot be combined with max", Hint: "write two checks"})
 	}
 	if c.Max != nil {
 		errs = append(errs, needBound("max", *c.Max))
 	}
 	if c.Each && c.Max != nil {
-		errs = append(errs, &leak.FieldError{Field: "each", Problem: "cannot stand beside max", Hint: "a bound in all is one of the sum"})
+		errs = append(errs, &leak.FieldError{Field: "each", Problem: "cannot be combined with max", Hint: "a bound in all is one of the sum"})
 	}
 	return errors.Join(append(errs, optionalBound("maxPerOp", c.MaxPerOp))...)
 }

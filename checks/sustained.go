@@ -455,7 +455,7 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 		{settledGate("unsettled baseline", s.first()), holds, holds, "the baseline was still falling when the settle timeout ended, so it is too high; more warm-up (--warmup of observe, warmup.rounds of a scenario) lets it settle"},
 		u.recentGate(e),
 		{
-			compare("floor", floor, "≤", decidable, unit, "the smallest leak per operation that would have been told from chance, against one that is low enough to stop early; clean needs it until the load has been multiplied as often as a leak needs"),
+			compare("floor", floor, "≤", decidable, unit, "the smallest leak per operation that would have been detected, against one that is low enough to stop early; clean needs it until the load has been multiplied as often as a leak needs"),
 			holds, either, fmt.Sprintf("a leak below %s would not have been detected yet; %s", per(floor, unit), more),
 		},
 		{
@@ -467,7 +467,7 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 			either, holds, "it rises and falls; " + more,
 		},
 		{
-			compare("entries", u.entries, "≥", u.needed, "", "what a cache, pool or ring would have taken in since the growth began, one an operation, or more where the growth itself tells, against the largest that is plausible; leaking needs it"),
+			compare("entries", u.entries, "≥", u.needed, "", "entries that a cache, pool or ring would have received since the growth began, one per operation, or more if the growth shows more, against the largest plausible one; leaking needs it"),
 			either, holds, u.filling(e),
 		},
 	}
@@ -482,34 +482,34 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 	if s.idle != nil {
 		fallen := s.last().Value - s.idle.Value
 		gates = append(gates, gate{
-			compare("fallen while idling", fallen, "≤", max(u.chance, gain*maxDrained), unit, "what went away while idling, against a twentieth of the growth since the first eighth of the operations: what goes is not kept; leaking needs it"),
+			compare("fallen while idling", fallen, "≤", max(u.chance, gain*maxDrained), unit, "how much it fell while idling, against a twentieth of the growth since the first eighth of the operations; leaking needs it"),
 			either, holds, fmt.Sprintf("%s went away in %.0f s of idling, so it drains; %s", leak.FormatValue(fallen, unit), s.idled, more),
 		})
 	}
 	if s.idle != nil && e.For > 0 && u.timed(f) {
 		age := s.seconds[len(s.seconds)-1] - s.seconds[0] + s.idled
 		gates = append(gates, gate{
-			compare("age", age, "≥", leak.Linger.Seconds(), "", "seconds from the baseline to the measurement after idling: what a timer ends, 30 s later as a rule, is gone by then; leaking needs it"),
+			compare("age", age, "≥", leak.Linger.Seconds(), "", "seconds from the baseline to the measurement after idling: timeouts, usually 30 s, have expired by then; leaking needs it"),
 			either, holds, fmt.Sprintf("it is %.0f s old, and a timeout may yet end it; %s", age, more),
 		})
 	}
 	if alone, ok := u.background(); ok {
 		gates = append(gates, gate{
-			compare("by time alone", alone, "≤", maxBackground*gain, unit, "what would have grown in the same time without load, as the control rounds and the idling tell, whichever is less, against half of the growth; leaking needs it"),
-			either, holds, fmt.Sprintf("it grows without load, too: %s of the %s would have come by time alone", leak.FormatDelta(alone, unit), leak.FormatDelta(gain, unit)),
+			compare("by time alone", alone, "≤", maxBackground*gain, unit, "growth in the same time without load, the smaller estimate of the control rounds and of idling, against half of the growth; leaking needs it"),
+			either, holds, fmt.Sprintf("it also grows without load: time alone explains %s of the %s", leak.FormatDelta(alone, unit), leak.FormatDelta(gain, unit)),
 		})
 	}
 	if s.survived != nil {
 		all, _ := s.net()
 		gates = append(gates, gate{
 			compare("survivors", *s.survived, "≥", minKept*all, unit, "goroutines, by their numbers, that appeared in a round and were still there in the last measurement, against four fifths of the growth: a backlog that turns over has none; leaking needs it"),
-			either, holds, fmt.Sprintf("only %.0f of the goroutines that appeared in the rounds are still there: the others are new ones, so they come and go", *s.survived),
+			either, holds, fmt.Sprintf("only %.0f of the goroutines that appeared in the rounds still exist: the others are new, so goroutines are transient", *s.survived),
 		})
 	}
 	if since, gap := lullBeyond(s.operations(), s.values(), 2*u.returned); gap > 0 && !u.backlog && !u.fades {
 		gates = append(gates, gate{
-			compare("lull", since, "≥", ruleOfThree*gap, "", "operations since the last large rise, against three times the most that lay between two: if fewer, that nothing came is no sign that it stopped; clean needs it"),
-			holds, either, fmt.Sprintf("it grew in steps up to %.0f operations apart, and %.0f without one are too few to tell that it stopped; %s", gap, since, more),
+			compare("lull", since, "≥", ruleOfThree*gap, "", "operations since the last large rise, against three times the largest number between two rises; fewer do not show that the growth stopped; clean needs it"),
+			holds, either, fmt.Sprintf("it grew in steps up to %.0f operations apart, and %.0f operations without a step do not show that it stopped; %s", gap, since, more),
 		})
 	}
 	return append(gates, gate{settledGate("unsettled last round", s.last()), either, holds, "the last round was still falling when the settle timeout ended; " + more})
@@ -578,7 +578,7 @@ func (u *sustained) shapeGates(e evidence, f *leak.Finding, gain float64, more s
 			}
 		}
 		gates = append(gates, gate{
-			compare("rounds before", held, "≥", needed, "", "how many of the last rounds may be left out, and the rates, the straightness and the multiplication still hold: what holds once may do so by chance; leaking needs it"),
+			compare("rounds before", held, "≥", needed, "", "how many of the last rounds can be omitted while the rates, the straightness and the multiplication still hold; once may be chance; leaking needs it"),
 			either, holds, "it has not been steady for long; " + more,
 		})
 	}

@@ -91,7 +91,7 @@ func readClaim(path string) (c claim, err error) {
 		err = json.Unmarshal(data, &c)
 	}
 	if err == nil && !strings.HasPrefix(c.Namespace, "leakrig-") {
-		err = fmt.Errorf("%s: %q is no namespace of a run", path, c.Namespace)
+		err = fmt.Errorf("%s: %q is not the namespace of a run", path, c.Namespace)
 	}
 	return c, err
 }

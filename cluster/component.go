@@ -297,7 +297,7 @@ func (c *kindCluster) observe(ctx, following context.Context, part *component, k
 		}
 	case leak.ContainerdShim:
 		if subject == nil {
-			return leak.WithHint(errors.New("whose shim? there is no subject that runs as a pod"), "subject.build and placement pod")
+			return leak.WithHint(errors.New("the shim of which pod? no subject runs as a pod"), "subject.build and placement pod")
 		}
 		var shim *shim
 		if shim, err = c.shim(ctx, node, subject); err == nil {
@@ -313,7 +313,7 @@ func (c *kindCluster) observe(ctx, following context.Context, part *component, k
 	case leak.KubeControllerManager:
 		proc, err = c.staticPod(ctx, following, part, kind, node, 10257)
 	default:
-		return fmt.Errorf("%q is no component", kind)
+		return fmt.Errorf("unknown component %q", kind)
 	}
 	if err != nil {
 		return err

@@ -45,7 +45,7 @@ func Diagnose(ctx context.Context, o Options) []Diagnosis {
 func diagnoseNodeImage(ctx context.Context, e engine, o Options) Diagnosis {
 	d := Diagnosis{What: "node image " + DefaultVersion, For: "kind"}
 	if e == "" {
-		d.Err = leak.WithHint(errors.New("cannot tell without an engine"), "start one first")
+		d.Err = leak.WithHint(errors.New("unknown without an engine"), "start one first")
 		return d
 	}
 	options := nodeimage.Options{Kubernetes: DefaultVersion, Engine: string(e), Cache: o.Cache}

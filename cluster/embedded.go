@@ -33,7 +33,7 @@ func embeddedKind(o Options) leak.Kind[leak.Provider] {
 		Name: "embedded",
 		Doc: "A real etcd and a real kube-apiserver as processes of this machine. " +
 			"They are built once from the upstream Go modules, or taken from " + assetsVariable + " where the version is the right one. " +
-			"There is no kubelet and no controller-manager: pods stay pending, Deployments do nothing, namespaces never finish deleting.",
+			"It has neither a kubelet nor a controller-manager: pods stay pending, Deployments do nothing, and namespaces never finish deleting.",
 		New: func() leak.Provider { return &Embedded{Cache: o.Cache} },
 	}
 }

@@ -22,7 +22,7 @@ func existingKind(o Options) leak.Kind[leak.Provider] {
 	return leak.Kind[leak.Provider]{
 		Name: "existing",
 		Doc: "A cluster that is there already, by --kubeconfig and --context; in a pod without either, the cluster that the pod is in. " +
-			"The run makes a namespace of its own, everything in it carries the label " + leak.RunLabel + ", and it is gone afterwards. " +
+			"The run creates its own namespace; everything in it has the label " + leak.RunLabel + ", and it is gone afterwards. " +
 			"A context that looks like production is refused without --yes.",
 		New: func() leak.Provider { return &Existing{Options: o, account: serviceAccount} },
 	}
@@ -41,7 +41,7 @@ func (x *Existing) Preflight(_ context.Context, o leak.BootOptions) error {
 		return usage("use --placement process", "a subject as a pod: its image could not be loaded into the nodes of an existing cluster")
 	}
 	if len(o.Node) > 0 {
-		return usage("use --cluster kind", "commands of the node at other versions: an existing cluster is taken as it is")
+		return usage("use --cluster kind", "commands of the node at other versions: leakrig does not change an existing cluster")
 	}
 	if err := observable(o, leak.KubeAPIServer, leak.Kubelet); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (x *Existing) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, 
 		return nil, err
 	}
 	if o.Spec.Nodes > 1 {
-		o.Progress.Log("the scenario asks for %d nodes; an existing cluster is taken as it is", o.Spec.Nodes)
+		o.Progress.Log("the scenario needs %d nodes; leakrig does not change an existing cluster", o.Spec.Nodes)
 	}
 	c := &attached{workerImage: x.WorkerImage}
 	mine := x.claim(o)
@@ -209,7 +209,7 @@ func (a *attached) Check(ctx context.Context) error {
 	switch {
 	case apierrors.IsNotFound(err), err == nil && found.DeletionTimestamp != nil:
 		return leak.WithHint(fmt.Errorf("namespace %s of this run was deleted", a.namespace),
-			"what the run had made there is gone with it; its rounds so far can be judged")
+			"the objects of the run are gone with it; the rounds so far can be judged")
 	case err != nil && !apierrors.IsForbidden(err): // a user may be one who cannot look
 		return fmt.Errorf("namespace %s: %w", a.namespace, err)
 	}

@@ -206,7 +206,7 @@ func (p *pod) current(ctx context.Context) (*corev1.Pod, error) {
 		return nil, err
 	}
 	if len(list.Items) == 0 {
-		return nil, errors.New("there is no pod yet")
+		return nil, errors.New("no pod yet")
 	}
 	return &list.Items[0], nil
 }
@@ -277,7 +277,7 @@ func (p *pod) reach(ctx context.Context) error {
 // address is where other pods reach the subject. The kubelet tells of it a second or so after the subject has
 // begun to answer.
 func (p *pod) address(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("the kubelet tells of none"))
+	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("the kubelet reports none"))
 	defer cancel()
 	for {
 		found, err := p.current(ctx)

@@ -105,7 +105,7 @@ func findWorker() (*worker, error) {
 		return nil, err
 	}
 	if config == nil {
-		return nil, errors.New("not in a pod: there is no address of an API server")
+		return nil, errors.New("not in a pod: no address of an API server")
 	}
 	config.Contexts[config.CurrentContext].Namespace = namespace
 	w.kubeconfig = filepath.Join(os.TempDir(), "kubeconfig")

@@ -152,7 +152,7 @@ func (c *kindCluster) loadWorker(ctx context.Context) (string, error) {
 // RunWorkers runs workers in the cluster, from an image that its nodes pull.
 func (a *attached) RunWorkers(ctx context.Context, w leak.Work) ([]leak.WorkerEnd, error) {
 	if a.workerImage == "" {
-		return nil, leak.WithHint(errors.New("workers: there is no image of them"), "--worker-image names one")
+		return nil, leak.WithHint(errors.New("workers: no image"), "--worker-image names one")
 	}
 	return a.runWorkers(ctx, a.workerImage, corev1.PullIfNotPresent, w)
 }
@@ -359,7 +359,7 @@ func (c *crew) look(ctx context.Context) (view, error) {
 	for i := range v.places {
 		at := slices.IndexFunc(told.Items, func(m corev1.ConfigMap) bool { return m.Name == c.place(i) })
 		if at < 0 {
-			return v, fmt.Errorf("what worker %d of %d tells is gone: configmap %s", i+1, c.work.Workers, c.place(i))
+			return v, fmt.Errorf("the reports of worker %d of %d are gone: configmap %s", i+1, c.work.Workers, c.place(i))
 		}
 		v.places[i] = told.Items[at].Data
 	}
@@ -420,7 +420,7 @@ func (c *crew) ready(ctx context.Context) error {
 				missed[i] = told[podKey]
 				waiting = cmp.Or(waiting, name+": its pod is not listed yet")
 			case told[podKey] == "" && waiting == "":
-				waiting = name + ": there is no pod yet"
+				waiting = name + ": no pod yet"
 				if pod != nil {
 					waiting = name + ": " + pendingBecause(pod)
 				}
@@ -486,7 +486,7 @@ func (c *crew) collect(ctx context.Context, started time.Time) ([]leak.WorkerEnd
 			case pod == nil || over(pod):
 				end.Lost, open[i] = cmp.Or(end.Lost, lossOf(pod)), false
 			case isLeaving && time.Since(since) > time.Duration(workerGrace)*time.Second+blindFor/2:
-				end.Lost, open[i] = end.Lost+", and its node tells no more", false
+				end.Lost, open[i] = end.Lost+", and its node no longer reports", false
 			case time.Since(started) > limit:
 				end.Lost, open[i] = fmt.Sprintf("no result %s after the start", limit.Round(time.Second)), false
 			}

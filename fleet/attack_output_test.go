@@ -43,7 +43,7 @@ func TestAttackVerdict(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(data), err)
 	}
 	var back Verdict
-	if err := json.Unmarshal(data, &back); err != nil || len(back.Stacks) == 0 || len(back.Warnings) != 1 || !strings.Contains(back.Warnings[0], "of 400 stacks are left out") {
+	if err := json.Unmarshal(data, &back); err != nil || len(back.Stacks) == 0 || len(back.Warnings) != 1 || !strings.Contains(back.Warnings[0], "of 400 stacks are omitted") {
 		t.Errorf("%v: %d stacks, %q", err, len(back.Stacks), back.Warnings)
 	}
 	var page strings.Builder

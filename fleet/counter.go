@@ -73,7 +73,7 @@ func sumOf(page io.Reader, name string) (float64, error) {
 	}
 	family := families[name]
 	if family == nil || len(family.Metric) == 0 {
-		return 0, fmt.Errorf("there is no metric %s", name)
+		return 0, fmt.Errorf("no metric %s", name)
 	}
 	if family.GetType() == dto.MetricType_GAUGE {
 		return 0, fmt.Errorf("%s is a gauge, and no counter", name)

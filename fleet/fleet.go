@@ -141,7 +141,7 @@ func (s *survey) sweep(ctx context.Context, n int) {
 		targets = s.last
 	}
 	if len(targets) == 0 && n == 0 {
-		s.record.fail(leak.WithHint(fmt.Errorf("there is no target"), "does the selector match pods that run, in the namespace that was named?"))
+		s.record.fail(leak.WithHint(fmt.Errorf("no target"), "does the selector match pods that run, in the namespace that was named?"))
 		return
 	}
 	s.last = targets
@@ -274,7 +274,7 @@ func (s *survey) one(ctx context.Context, t Target) error {
 	series.vitals = vitals
 	if t.Address && !vitals.Identified() && !s.unidentified {
 		s.unidentified = true
-		s.record.warn("%s: nothing tells whether it restarted, since it serves no /debug/pprof/heap; others may not either", t.Name)
+		s.record.warn("%s: restarts cannot be detected, since it does not serve /debug/pprof/heap; the same may apply to other targets", t.Name)
 	}
 	if problem != "" && !s.Label && len(series.Operations) > 0 && series.uncounted < maxUncounted {
 		series.uncounted++

@@ -232,7 +232,7 @@ func TestNobody(t *testing.T) {
 		err     error
 		want    string
 	}{
-		{nil, nil, "there is no target"},
+		{nil, nil, "no target"},
 		{nil, errors.New("forbidden"), "forbidden"},
 		{targets("a/0", "b/0"), nil, "none of 2 targets could be read: ns/a: connection refused"},
 	} {
@@ -654,7 +654,7 @@ func TestList(t *testing.T) {
 	}
 	write("http://a\nhttp://a\nftp://b\n:secret:\n")
 	_, err = l.List(t.Context())
-	for _, part := range []string{":2: it stands in line 1, too", ":3: ftp://b is no address", ":4: it is no URL"} {
+	for _, part := range []string{":2: it stands in line 1, too", ":3: ftp://b is not an address", ":4: not a URL"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not in %v", part, err)
 		}
@@ -714,7 +714,7 @@ func TestText(t *testing.T) {
 	for _, part := range []string{
 		"✗ fleet: leaking\n  2 of 4 targets leak goroutines: at worst +120 per hour, in pod-1, chan send at queue.(*Q).Put",
 		"2 of 3", "pod-1: 0 → 38, +120 per hour", "q.go:9", "not judged: pod-3: 2 points", "only 3 of 4 targets were judged",
-		"4 targets: 2 leaking, 1 clean, 0 undecided, 1 not judged", "--counter tells growth per operation", "run directory: runs/fleet/x\n", "runs/fleet/x/report.html",
+		"4 targets: 2 leaking, 1 clean, 0 undecided, 1 not judged", "--counter measures growth per operation", "run directory: runs/fleet/x\n", "runs/fleet/x/report.html",
 	} {
 		if !strings.Contains(b.String(), part) {
 			t.Errorf("%q is not in\n%s", part, b.String())

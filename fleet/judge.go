@@ -240,8 +240,8 @@ func (j *judgement) series(t *Series, stack int, counts Counts, share float64) *
 		checks.Compare("lower limit", line.Low, ">", bound, unit, "lower end of the slope's 95 % interval"),
 		checks.Compare("trend", p, "≤", j.v.Alpha, "", "exact one-sided Mann–Kendall p-value against this series' share of the false-alarm budget"),
 		checks.Compare("rises", float64(rises(y)), "≥", minRises, "", "how often it reached a new height"),
-		checks.Compare("drawdown", stats.MaxDrawdown(smooth), "≤", max(1, checks.MaxFallen*gain), "goroutines", "largest fall, odd sweeps left out, against a quarter of what it gained"),
-		checks.Compare("elsewhere", gain, ">", moreThanElsewhere*j.fall(stack), "goroutines", "what it gained, against one and a half of what the same stack lost steadily in other targets, the one in a hundred that lost most"),
+		checks.Compare("drawdown", stats.MaxDrawdown(smooth), "≤", max(1, checks.MaxFallen*gain), "goroutines", "largest fall, without odd sweeps, against a quarter of the growth"),
+		checks.Compare("elsewhere", gain, ">", moreThanElsewhere*j.fall(stack), "goroutines", "growth, against one and a half times the steady loss of the same stack in other targets (the 99th percentile)"),
 		checks.Compare("saturation", tail.Slope, "≥", checks.MinSlowdown*line.Slope, unit, "slope of the last half against half of the slope of all"),
 		checks.Compare("last quarter", last, "≥", checks.MinLast*line.Slope, unit, "growth of the last quarter, and one goroutine, against two thirds of the slope of all"),
 	}
@@ -267,8 +267,8 @@ func (j *judgement) series(t *Series, stack int, counts Counts, share float64) *
 
 // stops says what stands in the way of calling growth a leak.
 var stops = map[string]string{
-	"lower limit":  "how much it grows is not certain",
-	"trend":        "in so many targets it may be chance",
+	"lower limit":  "the size of the growth is uncertain",
+	"trend":        "with this number of targets it may be chance",
 	"rises":        "it grew in a few steps only",
 	"drawdown":     "it falls in between",
 	"elsewhere":    "on the same stack others lose as much: it may wander",

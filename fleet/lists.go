@@ -100,10 +100,10 @@ func (l *List) reach(address string) (Target, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
-		return Target{}, errors.New("it is no URL") // what is wrong with it may hold a password
+		return Target{}, errors.New("not a URL") // what is wrong with it may hold a password
 	case u.Scheme == "unix" && u.Path != "":
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
-		return Target{}, fmt.Errorf("%s is no address of http, https or unix", u.Redacted())
+		return Target{}, fmt.Errorf("%s is not an address of http, https or unix", u.Redacted())
 	}
 	t, err := l.Reach(address)
 	t.ID, t.Name, t.Address = leak.ShownURL(u), leak.ShownURL(u), true

@@ -131,7 +131,7 @@ func details(b *strings.Builder, v *Verdict) {
 			fmt.Fprintf(b, "    %s: %d → %d, %s%s\n", g.Target, g.From, g.To, g.rate(), why)
 		}
 		if grow := s.Leaking + s.Undecided; v.Targets.Judged > 1 && float64(grow) >= minAllGrowing*float64(v.Targets.Judged) && s.Targets[0].PerOperation == nil {
-			fmt.Fprintf(b, "    most targets grow together, as rising traffic makes them: --counter tells growth per operation\n")
+			fmt.Fprintf(b, "    most targets grow together, as with rising traffic: --counter measures growth per operation\n")
 		}
 	}
 }

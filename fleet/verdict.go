@@ -130,7 +130,7 @@ func JSON(v *Verdict) ([]byte, error) {
 		short := *v
 		short.Stacks = v.Stacks[:len(v.Stacks)/2]
 		short.Warnings = append(slices.Clone(warnings),
-			fmt.Sprintf("the verdict would be larger than %d MiB: %d of %d stacks are left out", leak.MaxOutput>>20, all-len(short.Stacks), all))
+			fmt.Sprintf("the verdict would be larger than %d MiB: %d of %d stacks are omitted", leak.MaxOutput>>20, all-len(short.Stacks), all))
 		v = &short
 	}
 }

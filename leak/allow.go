@@ -10,12 +10,12 @@ import (
 
 // Allowance is a leak that is known and may stay for a while.
 type Allowance struct {
-	Probe  string `yaml:"probe,omitempty" doc:"the probe whose stacks are meant: goroutine (default), heap or leaked"`
+	Probe  string `yaml:"probe,omitempty" doc:"probe of the stacks: goroutine (default), heap or leaked"`
 	Match  string `yaml:"match" doc:"Go regular expression; it must match the full name or the file:line of one frame, or the name of the creator"`
 	State  string `yaml:"state,omitempty" doc:"wait state, as a goroutine dump prints it (chan send)"`
-	Reason string `yaml:"reason" doc:"why it may stay"`
+	Reason string `yaml:"reason" doc:"reason for allowing it"`
 	Link   string `yaml:"link" doc:"the issue that tracks it, https only"`
-	Until  Date   `yaml:"until" doc:"the last day on which it may, as in 2027-01-31; a run after that is not as expected"`
+	Until  Date   `yaml:"until" doc:"last day on which it is allowed, as in 2027-01-31; later runs are not as expected"`
 }
 
 // Validate tells every problem that can be told without the rest of the scenario.
@@ -25,10 +25,10 @@ func (a Allowance) Validate() error {
 		errs = append(errs, &FieldError{Field: "match", Problem: fmt.Sprintf("%.60q is not a regular expression that matches something", a.Match), Hint: "part of a function's name will do"})
 	}
 	if strings.TrimSpace(a.Reason) == "" {
-		errs = append(errs, &FieldError{Field: "reason", Problem: "is missing", Hint: "who reads it in a year has forgotten"})
+		errs = append(errs, &FieldError{Field: "reason", Problem: "is missing", Hint: "in a year, readers need to know why"})
 	}
 	if a.Until.IsZero() {
-		errs = append(errs, &FieldError{Field: "until", Problem: "is missing", Hint: "as in 2027-01-31: what may stay for ever is no leak"})
+		errs = append(errs, &FieldError{Field: "until", Problem: "is missing", Hint: "as in 2027-01-31"})
 	}
 	return errors.Join(errs...)
 }

@@ -152,7 +152,7 @@ func (d RunDir) readRecord() (*Record, Seal, error) {
 		}
 		r.Failure = &Failure{
 			Message: fmt.Sprintf("%s is damaged, and only the rounds before the damage could be read: %v", RecordFile, broken),
-			Hint:    "the raw profiles beside it still open in `go tool pprof`",
+			Hint:    "the raw profiles next to it still open in `go tool pprof`",
 		}
 		seal.Altered = []string{RecordFile + " is damaged"}
 	} else {
@@ -246,5 +246,5 @@ func ReadBounded(r io.Reader, limit int64) ([]byte, error) {
 }
 
 func damaged(name string, err error) error {
-	return WithHint(fmt.Errorf("read %s: %w", name, err), "the file is damaged; the raw profiles beside it still open in `go tool pprof`")
+	return WithHint(fmt.Errorf("read %s: %w", name, err), "the file is damaged; the raw profiles next to it still open in `go tool pprof`")
 }

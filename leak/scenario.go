@@ -28,23 +28,23 @@ type Metadata struct {
 
 // Spec is the body of a scenario.
 type Spec struct {
-	Parameters map[string]string `yaml:"parameters,omitempty" doc:"names and default values; $(name) in any other value of the file stands for one, and --set name=value changes it"`
-	Cluster    *ClusterSpec      `yaml:"cluster,omitempty" doc:"the cluster that the subject talks to; left out, none is booted"`
-	Fixtures   Fixtures          `yaml:"fixtures,omitempty" doc:"what the cluster is filled with before the subject starts"`
+	Parameters map[string]string `yaml:"parameters,omitempty" doc:"names and default values; $(name) in another value of the file refers to one, --set name=value overrides it"`
+	Cluster    *ClusterSpec      `yaml:"cluster,omitempty" doc:"the cluster that the subject uses (default: none)"`
+	Fixtures   Fixtures          `yaml:"fixtures,omitempty" doc:"objects that are created before the subject starts"`
 	Subject    SubjectSpec       `yaml:"subject" doc:"the program or the components of the cluster under observation"`
-	Variants   []Variant         `yaml:"variants" doc:"the same program, built or started differently; each has its expectation"`
-	Warmup     Warmup            `yaml:"warmup,omitempty" doc:"rounds that are run and thrown away before the baseline"`
+	Variants   []Variant         `yaml:"variants" doc:"builds or configurations of the subject, each with an expected outcome"`
+	Warmup     Warmup            `yaml:"warmup,omitempty" doc:"rounds before the baseline that are discarded"`
 	Rounds     int               `yaml:"rounds,omitempty" doc:"measured rounds after the baseline (default 7)"`
-	MaxRounds  int               `yaml:"maxRounds,omitempty" doc:"where some check is undecided after the rounds, as many are added again, up to so many in all (default: none are added)"`
-	For        Duration          `yaml:"for,omitempty" doc:"time budget instead of a number of rounds: rounds are added, each larger than the one before, until every check is decided, for so long"`
-	Soak       *SoakSpec         `yaml:"soak,omitempty" doc:"rounds by time instead of by number: one every so often, for so long, in a run directory that stays small; --resume resumes an interrupted one"`
-	Sizes      []int             `yaml:"sizes,omitempty" doc:"how often the actions are performed in each round, in turn (default [1]); different sizes tell growth per operation from growth per round or per minute"`
-	Control    int               `yaml:"control,omitempty" doc:"rounds without load before the baseline, so that what grows by itself is not blamed on the load (default 0)"`
+	MaxRounds  int               `yaml:"maxRounds,omitempty" doc:"maximum number of rounds: while a check is undecided, rounds are added in batches of rounds (default: none)"`
+	For        Duration          `yaml:"for,omitempty" doc:"time budget instead of a number of rounds: rounds grow until every check is decided"`
+	Soak       *SoakSpec         `yaml:"soak,omitempty" doc:"rounds by time instead of by number, with bounded disk use; --resume resumes an interrupted soak"`
+	Sizes      []int             `yaml:"sizes,omitempty" doc:"repetitions of the actions per round, in turn (default [1]); different sizes distinguish growth per operation, per round and per minute"`
+	Control    int               `yaml:"control,omitempty" doc:"rounds without load before the baseline, which measure growth without load (default 0)"`
 	Round      []Block[Action]   `yaml:"round" doc:"the actions of one round, in order"`
-	Operation  string            `yaml:"operation,omitempty" doc:"which action's operations growth is counted per; needed where a round has several actions"`
-	Settle     SettleSpec        `yaml:"settle,omitempty" doc:"when a round counts as over"`
-	Probes     []Block[Probe]    `yaml:"probes,omitempty" doc:"what is read of the program at every snapshot; components have their own"`
-	Checks     []Block[Check]    `yaml:"checks" doc:"the bounds to hold"`
+	Operation  string            `yaml:"operation,omitempty" doc:"the action whose operations count; required if a round has several actions"`
+	Settle     SettleSpec        `yaml:"settle,omitempty" doc:"conditions for the end of a round"`
+	Probes     []Block[Probe]    `yaml:"probes,omitempty" doc:"measurements of the program at every snapshot; components have separate ones"`
+	Checks     []Block[Check]    `yaml:"checks" doc:"conditions that decide the outcome"`
 	Allow      []Allowance       `yaml:"allow,omitempty" doc:"known leaks that do not count in variants that are expected clean, by stack"`
 }
 
@@ -115,8 +115,8 @@ type SubjectSpec struct {
 	URL          string            `yaml:"url,omitempty" doc:"a program that runs already and is only read, instead of build: http, https or unix, below which pprof is found"`
 	URLs         []string          `yaml:"urls,omitempty" doc:"several programs that run already and are replicas of one another, instead of url"`
 	PID          int               `yaml:"pid,omitempty" doc:"process of the program at url, where it runs on this machine (default: the one whose socket listens at url)"`
-	Access       Access            `yaml:"access,omitempty" doc:"what proves to the program at url who asks, and to the rig who answers"`
-	Replicas     int               `yaml:"replicas,omitempty" doc:"how many of the program run at once (default 1): operations are for each in turn, each is read and judged by itself, and the worst of them is shown"`
+	Access       Access            `yaml:"access,omitempty" doc:"credentials for the program at url, and its certificate authority"`
+	Replicas     int               `yaml:"replicas,omitempty" doc:"number of instances of the program (default 1): operations go to each in turn, each is judged separately, and the report shows the worst"`
 	Args         []string          `yaml:"args,omitempty" doc:"arguments for every variant"`
 	Env          map[string]string `yaml:"env,omitempty" doc:"environment for every variant"`
 	Port         int               `yaml:"port,omitempty" doc:"port to listen on (default: a free one), given as PORT"`
@@ -124,10 +124,10 @@ type SubjectSpec struct {
 	Ready        string            `yaml:"ready,omitempty" doc:"path that answers 200 when the subject can take load (default /healthz)"`
 	ReadyTimeout Duration          `yaml:"readyTimeout,omitempty" doc:"how long the start may take (default 60s)"`
 	Placement    map[string]string `yaml:"placement,omitempty" doc:"process or pod, by provider (default: process)"`
-	Rules        []PolicyRule      `yaml:"rules,omitempty" doc:"what a pod may do in its namespace, as in an RBAC Role; nothing else is allowed"`
+	Rules        []PolicyRule      `yaml:"rules,omitempty" doc:"permissions of a pod in its namespace, as in an RBAC Role"`
 	Limits       map[string]string `yaml:"limits,omitempty" doc:"resource limits of a pod, as Kubernetes writes them (default memory: 1Gi)"`
 	Aliases      []string          `yaml:"aliases,omitempty" doc:"names under which a pod finds the program in /bin, as busybox has them"`
-	Components   []ComponentSpec   `yaml:"components,omitempty" doc:"components of the cluster to observe, beside a program or instead of one; every variant then has a cluster of its own"`
+	Components   []ComponentSpec   `yaml:"components,omitempty" doc:"components of the cluster to observe, in addition to a program or instead of one; every variant then has its own cluster"`
 }
 
 // MaxReplicas bounds how many replicas there may be.
@@ -158,7 +158,7 @@ type ComponentSpec struct {
 	Component string         `yaml:"component" doc:"kubelet, containerd, containerd-shim (of the program's pod), kube-apiserver, kube-scheduler or kube-controller-manager"`
 	Name      string         `yaml:"name,omitempty" doc:"what checks and reports call it (default: the component); its probes are NAME/PROBE"`
 	Node      string         `yaml:"node,omitempty" doc:"the node, as in control-plane or worker2 (default: the first; for kubelet, containerd and its shim the one that the program's pod is on)"`
-	Probes    []Block[Probe] `yaml:"probes" doc:"what is read of it at every snapshot"`
+	Probes    []Block[Probe] `yaml:"probes" doc:"measurements at every snapshot"`
 }
 
 // Components that can be observed.

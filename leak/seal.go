@@ -38,17 +38,17 @@ const maxAltered = 3
 func (s Seal) String() string {
 	switch n := len(s.Altered); {
 	case n > maxAltered:
-		return fmt.Sprintf("the record is not as it was written: %s; and %d more", strings.Join(s.Altered[:maxAltered], "; "), n-maxAltered)
+		return fmt.Sprintf("the record was altered: %s; and %d more", strings.Join(s.Altered[:maxAltered], "; "), n-maxAltered)
 	case n > 0:
-		return "the record is not as it was written: " + strings.Join(s.Altered, "; ")
+		return "the record was altered: " + strings.Join(s.Altered, "; ")
 	case s.Unsealed:
-		return "the record carries no seal: it was written by an older leakrig, and nothing tells whether it was changed since"
+		return "the record has no seal: an older leakrig wrote it, and changes since then cannot be detected"
 	}
 	return ""
 }
 
 // SealHint says what to do about a seal that does not hold.
-const SealHint = "if you know why, --accept-altered takes it as it is; docs/records.md says what a seal covers"
+const SealHint = "if you know why, accept it with --accept-altered; docs/records.md lists what the seal covers"
 
 // Sealed is a JSON text that json.MarshalIndent made with the indentation " ", with a checksum of all of it as one
 // more member.
@@ -168,7 +168,7 @@ func (d RunDir) Hash(name string) (string, error) {
 	if info, err := os.Lstat(path); err != nil {
 		return "", err
 	} else if !info.Mode().IsRegular() { // opening a pipe would wait for its other end
-		return "", fmt.Errorf("%s is no regular file", name)
+		return "", fmt.Errorf("%s is not a regular file", name)
 	}
 	f, err := os.Open(path)
 	if err != nil {

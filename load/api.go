@@ -36,7 +36,7 @@ type api struct {
 // reach returns the way to the target's cluster; close it.
 func reach(t leak.Target) (*api, error) {
 	if t.Kubeconfig == "" {
-		return nil, leak.WithHint(errors.New("there is no cluster to act on"), "the scenario says with spec.cluster which one it needs")
+		return nil, leak.WithHint(errors.New("no cluster"), "the scenario says with spec.cluster which one it needs")
 	}
 	loaded, err := (&clientcmd.ClientConfigLoadingRules{ExplicitPath: t.Kubeconfig}).Load()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 
 var churnKind = leak.Kind[leak.Action]{
 	Name: "churn",
-	Doc: "Objects created and deleted again, one an operation, so that the API server and controllers have work. " +
-		"They are made in the run's namespace; a round is over when all of them are gone.",
+	Doc: "Creates and deletes an object per operation, as load for the API server and controllers. " +
+		"The objects are in the run's namespace; a round ends when all of them are gone.",
 	New: func() leak.Action { return &Churn{pace: defaultPace()} },
 }
 

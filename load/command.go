@@ -19,11 +19,11 @@ import (
 
 var commandKind = leak.Kind[leak.Action]{
 	Name: "command",
-	Doc: "Any program as the load: kubectl, k6, a script; it has succeeded when it ends with the expected exit code. " +
-		"times, concurrency, rate and timeout are those of its invocations, each of which counts for as many operations as you say. " +
-		"In its environment: KUBECONFIG of the cluster, NAMESPACE, POD (the first pod that the selector matches), URL of the subject (of several replicas each in turn), and OP, the number of its first operation; {{.Op}} in argv is the same. " +
-		"It runs in a process group of its own: at the deadline all of that group is killed, and what it leaves running in it is killed a second after it ended. What a program starts in a session of its own (setsid) is its own to end. " +
-		"curl has failed where the answer is 400 or more, as with --fail, unless it is told --no-fail; other programs have to end with an error themselves.",
+	Doc: "Runs any program as the load: kubectl, k6, a script. An operation succeeds if the program exits with the expected code. " +
+		"times, concurrency, rate and timeout apply to invocations; operations sets how many operations one invocation counts for. " +
+		"Its environment has KUBECONFIG, NAMESPACE, POD (the first pod that matches the selector), URL (the subject, or each replica in turn), and OP, the number of its first operation, which is also {{.Op}} in argv. " +
+		"It runs in its own process group. leakrig kills the group at the deadline, or a second after the program has exited. Processes in another session (setsid) are not killed. " +
+		"curl fails on a status of 400 or more, as with --fail, unless --no-fail is given. Other programs must exit with an error themselves.",
 	New: func() leak.Action {
 		p := defaultPace()
 		p.Timeout = leak.Duration(5 * time.Minute)
@@ -36,13 +36,13 @@ const maxPrograms = 1000
 
 // Command runs a program.
 type Command struct {
-	Argv       []string `yaml:"argv,omitempty" doc:"program and arguments; a path is looked up from the folder in which you run leakrig"`
-	Shell      string   `yaml:"shell,omitempty" doc:"text for sh -c, as it stands, instead of argv"`
-	Operations int      `yaml:"operations,omitempty" doc:"operations that one invocation counts for: if it fails, so have all of them"`
+	Argv       []string `yaml:"argv,omitempty" doc:"program and arguments; relative paths start at the current folder"`
+	Shell      string   `yaml:"shell,omitempty" doc:"text for sh -c, instead of argv"`
+	Operations int      `yaml:"operations,omitempty" doc:"operations per invocation; if the invocation fails, all of them fail"`
 	podsOf     `yaml:",inline"`
 	pace       `yaml:",inline"`
 	expected   `yaml:",inline"`
-	Rules      []leak.PolicyRule `yaml:"rules,omitempty" doc:"what it may do through the API server where workers run it, in the namespace above, as in an RBAC Role; nothing else is allowed"`
+	Rules      []leak.PolicyRule `yaml:"rules,omitempty" doc:"permissions in the namespace if workers run it, as in an RBAC Role"`
 }
 
 // Scaled has factor times the operations (leak.Scaler).

@@ -28,9 +28,9 @@ import (
 
 var execKind = leak.Kind[leak.Action]{
 	Name: "exec",
-	Doc: "Commands run in pods through the API server, as kubectl exec does, one an operation and each on a connection of its own. " +
-		"{{.Op}} in command and stdin is the number of the operation, unique within a variant. Several pods take turns. " +
-		"The protocol is kept: where the API server does not speak it (websocket: before v1.30) the operations fail, so that what is compared was loaded alike.",
+	Doc: "Runs a command in a pod per operation, as kubectl exec does, each on its own connection. " +
+		"{{.Op}} in command and stdin is the number of the operation, unique within a variant. Several pods are used in turn. " +
+		"There is no fallback to another protocol, so that variants get the same load: operations fail if the API server does not support it (websocket: before v1.30).",
 	New: func() leak.Action { return &Exec{Protocol: protocolWebSocket, pace: defaultPace()} },
 }
 
@@ -42,7 +42,7 @@ const (
 
 // Exec runs commands in pods.
 type Exec struct {
-	Command   []string `yaml:"command" doc:"program and arguments; there is no shell unless it is named"`
+	Command   []string `yaml:"command" doc:"program and arguments, without a shell"`
 	podsOf    `yaml:",inline"`
 	Container string `yaml:"container,omitempty" doc:"container of the pod (default: its first)"`
 	Stdin     string `yaml:"stdin,omitempty" doc:"text for the standard input, which then ends"`
@@ -76,7 +76,7 @@ func (e *Exec) Validate() error {
 		bad.add("stdin", underWayHint, "%v", err)
 	}
 	if e.Protocol != protocolWebSocket && e.Protocol != protocolSPDY {
-		bad.add("protocol", "it is websocket or spdy", "%q is no such protocol", e.Protocol)
+		bad.add("protocol", "it is websocket or spdy", "unknown protocol %q", e.Protocol)
 	}
 	e.podsOf.validate(&bad)
 	e.pace.validate(&bad)

@@ -56,7 +56,7 @@ func validateObject(bad *problems, text string) {
 	case one.GetNamespace() != "":
 		bad.add(field, "leave metadata.namespace out", "objects are made in the run's own namespace")
 	case one.GetName() == two.GetName() || one.GroupVersionKind() != two.GroupVersionKind():
-		bad.add(field, "as in name: object-{{.Op}}", "operations need objects of one kind, each with a name of its own")
+		bad.add(field, "as in name: object-{{.Op}}", "operations need objects of one kind with distinct names")
 	}
 }
 

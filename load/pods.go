@@ -27,7 +27,7 @@ func (p podsOf) validate(bad *problems) {
 		bad.add("selector", "as in app=web,tier!=cache", "%v", err)
 	}
 	if p.Namespace != "" && p.Selector == "" {
-		bad.add("namespace", "give a selector, or leave the namespace out for the subject's own pod", "has no selector beside it")
+		bad.add("namespace", "give a selector, or leave the namespace out for the subject's own pod", "needs a selector")
 	}
 }
 
@@ -59,9 +59,9 @@ func (a *api) pods(ctx context.Context, namespace, selector string) ([]string, e
 var errNoPod = errors.New("no running pod")
 
 func (a *api) podsNow(ctx context.Context, namespace, selector string) ([]string, error) {
-	const hint = "selector and namespace say which pods are meant; left out, it is the subject's own where that is a pod"
+	const hint = "set selector and namespace; the default is the subject's pod"
 	if selector == "" {
-		return nil, leak.WithHint(errors.New("the subject is no pod, and there is no selector"), hint)
+		return nil, leak.WithHint(errors.New("the subject is not a pod, and no selector is given"), hint)
 	}
 	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
 	defer cancel()

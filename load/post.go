@@ -15,7 +15,7 @@ import (
 
 var postKind = leak.Kind[leak.Action]{
 	Name: "post",
-	Doc: "HTTP requests to the subject, one an operation. " +
+	Doc: "Sends an HTTP request to the subject per operation. " +
 		"{{.Op}} in path, header values and body is the number of the operation, unique within a variant.",
 	New: func() leak.Action {
 		return &Post{Method: http.MethodPost, pace: defaultPace(), Status: http.StatusOK}
@@ -35,7 +35,7 @@ type Post struct {
 	Path     string            `yaml:"path" doc:"path and query below the subject's address"`
 	Headers  map[string]string `yaml:"headers,omitempty" doc:"request headers"`
 	Body     string            `yaml:"body,omitempty" doc:"request body"`
-	BodyFile string            `yaml:"bodyFile,omitempty" doc:"file beside the scenario that holds the body, instead of body"`
+	BodyFile string            `yaml:"bodyFile,omitempty" doc:"file with the body, relative to the scenario, instead of body"`
 	pace     `yaml:",inline"`
 	Status   int    `yaml:"status,omitempty" doc:"the expected status; any other is a failed operation"`
 	Answer   string `yaml:"answer,omitempty" doc:"Go regular expression that the body of the answer must match; any other is a failed operation"`

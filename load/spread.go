@@ -171,7 +171,7 @@ func newOrder(ctx context.Context, kind string, a spreadable, t leak.Target, par
 	}
 	text, err := json.Marshal(o)
 	if err == nil && len(text) > leak.MaxOrder {
-		err = leak.WithHint(fmt.Errorf("workers: what each is told has %d KiB, and an object of the API server takes %d", len(text)>>10, leak.MaxOrder>>10),
+		err = leak.WithHint(fmt.Errorf("workers: the instructions have %d KiB, and an object of the API server holds %d", len(text)>>10, leak.MaxOrder>>10),
 			"a smaller body, or leave workers out")
 	}
 	return text, err
@@ -192,7 +192,7 @@ func readOrder(text []byte, worker int) (spreadable, *order, error) {
 		return nil, nil, fmt.Errorf("order: %w", err)
 	}
 	if worker < 0 || worker >= len(o.Parts) || len(o.Targets) == 0 {
-		return nil, nil, fmt.Errorf("order: there is no worker %d of %d", worker+1, len(o.Parts))
+		return nil, nil, fmt.Errorf("order: no worker %d of %d", worker+1, len(o.Parts))
 	}
 	for _, k := range Kinds() {
 		a, ok := k.New().(spreadable)
@@ -388,7 +388,7 @@ func (o *outcome) add(done *outcome, end leak.WorkerEnd, mine part, offset int, 
 		return fmt.Errorf("it performed %d operations and should have %d", done.all.Attempted, mine.Times)
 	}
 	if len(done.shares) > 0 && len(done.shares) != len(o.shares) {
-		return fmt.Errorf("it tells of %d replicas, there are %d", len(done.shares), len(o.shares))
+		return fmt.Errorf("it reports %d replicas instead of %d", len(done.shares), len(o.shares))
 	}
 	o.took = max(o.took, end.Late+done.took)
 	if err := o.all.merge(done.all); err != nil {

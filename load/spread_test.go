@@ -402,7 +402,7 @@ func TestSpreadRefuses(t *testing.T) {
 		{"another format", "format 7", there, change(func(r *result) { r.Format = 7 })},
 		{"sums that do not add up", "worker 3 of 4: result: ", there, change(func(r *result) { r.All.Succeeded-- })},
 		{"an error", "worker 3 of 4: list pods: no", there, change(func(r *result) { *r = result{Format: orderFormat, Error: "list pods: no", Hint: "ask"} })},
-		{"replicas from nowhere", "tells of 1 replicas, there are 0", there, change(func(r *result) { r.Shares = []sentTallying{*r.All} })},
+		{"replicas from nowhere", "reports 1 replicas instead of 0", there, change(func(r *result) { r.Shares = []sentTallying{*r.All} })},
 	} {
 		if tally, err := p.Spread(t.Context(), c.target, 1, 4, c.crew); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %+v %v", c.comment, tally, err)

@@ -16,9 +16,9 @@ import (
 
 var watchKind = leak.Kind[leak.Action]{
 	Name: "watch",
-	Doc: "Watches from the rig's own client-go, so that the API server is what is loaded: an operation opens a watch on one object, creates the object, sees it, and deletes it. " +
-		"Then it stops the watch once it has seen the deletion, or abandons it: nobody reads it any more, and at the end of the round its connection is cut without a word. " +
-		"The objects are made in the run's namespace; a round is over when all of them are gone.",
+	Doc: "Watches with leakrig's own client-go, as load for the API server: an operation opens a watch on one object, creates the object, receives its event, and deletes it. " +
+		"Then it stops the watch after the deletion event, or abandons it: it stops reading, and closes the connection at the end of the round. " +
+		"The objects are in the run's namespace; a round ends when all of them are gone.",
 	New: func() leak.Action { return &Watch{End: endStop, pace: defaultPace()} },
 }
 
@@ -33,7 +33,7 @@ const watchedObject = `{apiVersion: v1, kind: ConfigMap, metadata: {name: "watch
 // Watch opens watches.
 type Watch struct {
 	Template string `yaml:"template,omitempty" doc:"the object as YAML text; {{.Op}}, the number of the operation, must be in its name (default: a ConfigMap)"`
-	End      string `yaml:"end,omitempty" doc:"what becomes of the watch: stop or abandon"`
+	End      string `yaml:"end,omitempty" doc:"how the watch ends: stop or abandon"`
 	pace     `yaml:",inline"`
 }
 
@@ -52,7 +52,7 @@ func (w *Watch) Validate() error {
 	var bad problems
 	validateObject(&bad, cmp.Or(w.Template, watchedObject))
 	if w.End != endStop && w.End != endAbandon {
-		bad.add("end", "it is stop or abandon", "%q is no end of a watch", w.End)
+		bad.add("end", "it is stop or abandon", "%q is neither stop nor abandon", w.End)
 	}
 	w.pace.validate(&bad)
 	if w.End == endAbandon && w.Times > maxConcurrency {

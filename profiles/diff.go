@@ -62,7 +62,7 @@ func Parse(data []byte) (*Profile, error) {
 		return &Profile{Source: SourceDump, Groups: g.list(), Stacks: g.stacks}, nil
 	}
 	if bytes.HasPrefix(data, []byte("goroutine profile:")) || bytes.HasPrefix(data, []byte("heap profile:")) {
-		return nil, leak.WithHint(errors.New("a profile in text form (debug=1), which has neither wait states nor sizes of its own"),
+		return nil, leak.WithHint(errors.New("a profile in text form (debug=1), which has neither wait states nor sizes"),
 			"take it without debug=1; of goroutines, debug=2 will do too")
 	}
 	p, err := parsePprof(data)

@@ -38,7 +38,7 @@ func (Identity) Mark(ctx context.Context, t leak.Target) (leak.ProcessMark, erro
 			return leak.ProcessMark{Read: now, Collections: c.count, Ended: c.end(c.count)}, nil
 		}
 	}
-	return leak.ProcessMark{}, errors.New("no garbage collection has been told")
+	return leak.ProcessMark{}, errors.New("no garbage collection was recorded")
 }
 
 // Same says how the process at t is known to be the one of the mark.
@@ -66,7 +66,7 @@ func (Identity) Same(ctx context.Context, t leak.Target, before leak.ProcessMark
 	if waited > away {
 		return fmt.Sprintf("the same process: one of its goroutines has waited for %s", waited), nil
 	}
-	return "", &leak.AnotherProcessError{Reason: fmt.Sprintf("it cannot be known for the same process: it has had %d garbage collections since, of which it remembers %d, and no goroutine has waited for longer than the %s that have passed",
+	return "", &leak.AnotherProcessError{Reason: fmt.Sprintf("it may be another process: it has had %d garbage collections since, of which it remembers %d, and no goroutine has waited longer than %s",
 		c.count-before.Collections, remembered, away.Round(time.Second))}
 }
 
@@ -122,7 +122,7 @@ func readCollections(ctx context.Context, t leak.Target, path string) (collectio
 		return c, fmt.Errorf("%s%s: %w", t.Pprof, path, err)
 	}
 	if !found || c.count < 0 || len(c.ends) != remembered {
-		return c, fmt.Errorf("%s%s: it does not tell of garbage collections as net/http/pprof does", t.Pprof, path)
+		return c, fmt.Errorf("%s%s: it does not list garbage collections as net/http/pprof does", t.Pprof, path)
 	}
 	return c, nil
 }

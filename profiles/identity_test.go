@@ -72,7 +72,7 @@ func TestIdentity(t *testing.T) {
 		{"one that is just remembered", 300, "", leak.ProcessMark{Collections: 45, Ended: 1045}, "collection number 45", ""},
 		{"at another time", 40, "", leak.ProcessMark{Collections: 40, Ended: 1041}, "", "was at another time"},
 		{"fewer than before", 40, ", 600 minutes", leak.ProcessMark{Collections: 41, Ended: 1041}, "", "it has had 40 garbage collections, the one before had had 41"},
-		{"forgotten, and a goroutine that waited for less", 300, ", 9 minutes", leak.ProcessMark{Collections: 44, Ended: 1044}, "", "no goroutine has waited for longer than the 10m0s"},
+		{"forgotten, and a goroutine that waited for less", 300, ", 9 minutes", leak.ProcessMark{Collections: 44, Ended: 1044}, "", "no goroutine has waited longer than 10m0s"},
 		{"forgotten, and a goroutine that waited since before", 300, ", 11 minutes", leak.ProcessMark{Collections: 44, Ended: 1044}, "has waited for 11m0s", ""},
 		{"nothing noted", 40, "", leak.ProcessMark{}, "", "nothing was noted"},
 	} {

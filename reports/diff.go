@@ -102,7 +102,7 @@ func newDiffPage(in DiffInput) diffPage {
 		{"In all", value(float64(d.From), d.Unit) + " → " + value(float64(d.To), d.Unit)},
 		{"Grew", fmt.Sprintf("%s, %d of them new", count(len(grew), "stack"), fresh)},
 		{"Shrank", fmt.Sprintf("%s, %d of them vanished", count(len(shrank), "stack"), gone)},
-		{"As they were", count(d.Same, "stack")},
+		{"Unchanged", count(d.Same, "stack")},
 	}
 	if d.Operations > 0 {
 		p.Facts = append(p.Facts, fact{"Between them", count(d.Operations, "operation")})

@@ -522,7 +522,7 @@ func crew(workers []leak.WorkerTally) []string {
 	for i, w := range workers {
 		nodes[w.Node], latest = true, max(latest, w.LateSeconds)
 		if w.Lost != "" {
-			lost = append(lost, fmt.Sprintf("worker %d (%s on %s) lost: %s; of its %s it told of %d", i+1, w.Pod, w.Node, w.Lost, count(w.Operations, "operation"), w.Attempted))
+			lost = append(lost, fmt.Sprintf("worker %d (%s on %s) lost: %s; of its %s it reported %d", i+1, w.Pod, w.Node, w.Lost, count(w.Operations, "operation"), w.Attempted))
 		}
 	}
 	all := fmt.Sprintf("from %s on %s, of which the last began %s after the common start", count(len(workers), "worker"), count(len(nodes), "node"), seconds(latest))

@@ -43,11 +43,11 @@ type Format struct {
 // Formats lists every format. A new one is a file in this package and a line here.
 func Formats() []Format {
 	return []Format{
-		{"text", "What an engineer reads in the terminal.", "", draw(text)},
+		{"text", "Text for the terminal.", "", draw(text)},
 		{"json", "The verdict and a summary of the record, for programs; see Report.", "", draw(jsonReport)},
 		{"html", "One self-contained page with charts, stacks and every number.", leak.HTMLFile, draw(html)},
 		{"svg", "The differential flame graph of the variant that leaks, to paste into an issue.", "flame.svg", draw(svg)},
-		{"junit", "Test cases for a CI system: one a check and variant.", leak.JUnitFile, draw(junit)},
+		{"junit", "Test cases for a CI system, one per check and variant.", leak.JUnitFile, draw(junit)},
 		{"markdown", "A short summary for a CI job page or an issue.", leak.SummaryFile, draw(markdown)},
 	}
 }

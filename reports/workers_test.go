@@ -21,7 +21,7 @@ func TestWorkers(t *testing.T) {
 	checkForm(t, "html", page)
 	for _, want := range []string{
 		"from 2 workers on 2 nodes, of which the last began 2.0 ms after the common start",
-		"worker 2 (w-1 on b) lost: &lt;evicted&gt;; of its 10 operations it told of 4",
+		"worker 2 (w-1 on b) lost: &lt;evicted&gt;; of its 10 operations it reported 4",
 	} {
 		if strings.Count(page, want) != 1 {
 			t.Errorf("%q is not in it once", want)

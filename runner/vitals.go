@@ -15,7 +15,7 @@ import (
 const stretches = 5
 
 // warnUnknown is what a record says where nothing tells one process from another.
-const warnUnknown = "nothing tells whether it was restarted: it serves no /debug/pprof/heap, and the place where it runs does not say"
+const warnUnknown = "restarts cannot be detected: it does not serve /debug/pprof/heap, and the platform does not report them"
 
 func isRestart(err error) bool {
 	var restarted *leak.RestartedError

@@ -62,7 +62,7 @@ func TestComponents(t *testing.T) {
 		},
 		{
 			"two of one name", "name: shim", "name: kubelet",
-			"11:44: spec.subject.components[1].name: \"kubelet\" is taken by an earlier component | give it a name of its own",
+			"11:44: spec.subject.components[1].name: \"kubelet\" is taken by an earlier component | give it a unique name",
 		},
 		{
 			"the heap of a shim", "name: shim, probes: [goroutine]", "name: shim, probes: [goroutine, heap]",

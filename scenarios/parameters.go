@@ -104,7 +104,7 @@ func (p *parameters) fill(n *yaml.Node) {
 		}
 		value, ok := p.values[name]
 		if !ok {
-			p.addAt(at(n), "", choice(name, "parameters", slices.Sorted(maps.Keys(p.values)))+"; $$(…) is no parameter", "no parameter is named %s", quote(name))
+			p.addAt(at(n), "", choice(name, "parameters", slices.Sorted(maps.Keys(p.values)))+"; $$(…) is not a parameter", "no parameter is named %s", quote(name))
 			return reference
 		}
 		p.used[name] = true

@@ -60,7 +60,7 @@ func TestParameterProblems(t *testing.T) {
 	}{
 		{
 			"a misspelt reference", "-nodes=$(nodes)", "-nodes=$(nodse)", nil,
-			`6:33: no parameter is named "nodse" | did you mean nodes?; $$(…) is no parameter`,
+			`6:33: no parameter is named "nodse" | did you mean nodes?; $$(…) is not a parameter`,
 		},
 		{
 			"no longer used", "times: $(posts)", "times: 1", nil,
@@ -69,7 +69,7 @@ func TestParameterProblems(t *testing.T) {
 		{
 			"not a name", "app: web", "App: web", nil,
 			`5:37: spec.parameters.App: "App" is not the name of a parameter | a small letter, then letters and digits, for example nodes` + "\n" +
-				`8:25: no parameter is named "app" | parameters: nodes, posts; $$(…) is no parameter`,
+				`8:25: no parameter is named "app" | parameters: nodes, posts; $$(…) is not a parameter`,
 		},
 		{"no value", "app: web", "app: ~", nil, "5:42: spec.parameters.app: has no value | leave it out, or give it a value"},
 		{"a list", "{nodes: 20, posts: 5, app: web}", "[nodes]", nil, "expected a map of text"},

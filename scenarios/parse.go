@@ -17,7 +17,7 @@ import (
 // parse reads the one document of a file, or reports why it cannot.
 func (r *report) parse(data []byte) (root *yaml.Node, ok bool) {
 	if len(data) > maxSize {
-		r.add("", "keep request bodies and the like in files of their own", "larger than %d MiB", maxSize>>20)
+		r.add("", "keep request bodies in separate files", "larger than %d MiB", maxSize>>20)
 		return nil, false
 	}
 	if offset := unreadable(data); offset >= 0 {
@@ -48,7 +48,7 @@ func (r *report) second(data []byte, line int, err error) {
 	lines := bytes.Split(data, []byte("\n"))
 	for i := line; i < len(lines); i++ {
 		if bytes.HasPrefix(lines[i], []byte("---")) {
-			r.addAt(mark{i + 1, 1}, "", "put each scenario in a file of its own", "several documents in one file")
+			r.addAt(mark{i + 1, 1}, "", "put each scenario in a separate file", "several documents in one file")
 			return
 		}
 	}

@@ -300,12 +300,12 @@ func TestProblems(t *testing.T) {
 		{
 			"two checks with one default name",
 			"{probe: process, metric: descriptors,", "{probe: heap,",
-			`37:7: spec.checks[2].growth.name: an earlier check is named "growth heap" too | give it a name: of its own`,
+			`37:7: spec.checks[2].growth.name: an earlier check is named "growth heap" too | give it a unique name:`,
 		},
 		{
 			"two actions with one name",
 			"name: second", "name: post",
-			"27:20: spec.round[1].post.name: an earlier action is named \"post\" too | give it a name: of its own\n" +
+			"27:20: spec.round[1].post.name: an earlier action is named \"post\" too | give it a unique name:\n" +
 				`28:14: spec.operation: no action is named "second" | actions: post, post`,
 		},
 		// The head and metadata.
@@ -505,7 +505,7 @@ func TestProblems(t *testing.T) {
 		{
 			"fixtures without a cluster",
 			"  cluster: {providers: [embedded], kubernetes: v1.33.0}", "  fixtures: {nodes: 2}",
-			"8:13: spec.fixtures: there is no cluster to fill | give spec.cluster, or leave the fixtures out",
+			"8:13: spec.fixtures: no cluster for the fixtures | give spec.cluster, or leave the fixtures out",
 		},
 		{
 			"a modfile with another ending",
@@ -618,12 +618,12 @@ func TestProblems(t *testing.T) {
 		{
 			"rounds by time and by number",
 			"  rounds: 5", "  rounds: 5\n  soak: {every: 10m, for: 72h}",
-			"24:11: spec.rounds: rounds come by time (soak) or by number | keep one of them",
+			"24:11: spec.rounds: use either soak or a number of rounds | keep one of them",
 		},
 		{
 			"more rounds by time and by number",
 			"  rounds: 5", "  soak: {every: 10m, for: 72h}\n  maxRounds: 9",
-			"25:14: spec.maxRounds: rounds come by time (soak) or by number | keep one of them",
+			"25:14: spec.maxRounds: use either soak or a number of rounds | keep one of them",
 		},
 		{
 			"a soak without an end",

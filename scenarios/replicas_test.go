@@ -45,7 +45,7 @@ func TestReplicas(t *testing.T) {
 		},
 		{
 			"beside components", "    build: ./server\n    replicas: 2\n    components: [{component: kubelet, probes: [goroutine]}]\n  cluster: {providers: [embedded]}\n",
-			"7:15: spec.subject.replicas: components are observed beside a program that is one alone | leave one of them out",
+			"7:15: spec.subject.replicas: components cannot be combined with several replicas of a program | leave one of them out",
 		},
 	} {
 		_, err := load(strings.Replace(replicated, started, row.new, 1))

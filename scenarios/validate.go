@@ -147,7 +147,7 @@ func (v *validator) fixtures() {
 	const path = "spec.fixtures"
 	f := v.s.Spec.Fixtures
 	if v.has(path) && v.s.Spec.Cluster == nil && !v.isReported("spec.cluster") {
-		v.add(path, "give spec.cluster, or leave the fixtures out", "there is no cluster to fill")
+		v.add(path, "give spec.cluster, or leave the fixtures out", "no cluster for the fixtures")
 	}
 	if f.Nodes < 0 || f.Nodes > maxFixtureNodes {
 		v.add(path+".nodes", "", "%d is not between 0 and %d", f.Nodes, maxFixtureNodes)
@@ -261,7 +261,7 @@ func (v *validator) replicas(s leak.SubjectSpec) {
 		if v.has(addresses) {
 			at = addresses
 		}
-		v.add(at, "leave one of them out", "components are observed beside a program that is one alone")
+		v.add(at, "leave one of them out", "components cannot be combined with several replicas of a program")
 	}
 }
 
@@ -285,7 +285,7 @@ func (v *validator) address(path, address string, a leak.Access) {
 func (v *validator) components(list string) {
 	components := v.s.Spec.Subject.Components
 	if v.has(list) && v.s.Spec.Cluster == nil {
-		v.add(list, "give spec.cluster: {providers: [kind]}", "there is no cluster whose components could be observed")
+		v.add(list, "give spec.cluster: {providers: [kind]}", "components need a cluster")
 	}
 	names := make([]string, len(components))
 	for i, c := range components {
@@ -318,7 +318,7 @@ func (v *validator) components(list string) {
 	}
 	duplicates(names, func(i int) {
 		if names[i] != "" {
-			v.add(item(list, i)+".name", "give it a name of its own", "%s is taken by an earlier component", quote(names[i]))
+			v.add(item(list, i)+".name", "give it a unique name", "%s is taken by an earlier component", quote(names[i]))
 		}
 	})
 }
@@ -326,7 +326,7 @@ func (v *validator) components(list string) {
 // pins checks the versions of a variant's node commands.
 func (v *validator) pins(list string, pins []leak.NodePin) {
 	if len(pins) > 0 && v.s.Spec.Cluster == nil {
-		v.add(list, "give spec.cluster: {providers: [kind]}", "there is no cluster whose nodes could have these commands")
+		v.add(list, "give spec.cluster: {providers: [kind]}", "commands need a cluster")
 	}
 	names := make([]string, len(pins))
 	for i, p := range pins {
@@ -463,7 +463,7 @@ func (v *validator) soak() {
 	const every, whole = "spec.soak.every", "spec.soak.for"
 	for _, other := range []string{"spec.rounds", "spec.maxRounds"} {
 		if v.has(other) {
-			v.add(other, "keep one of them", "rounds come by time (soak) or by number")
+			v.add(other, "keep one of them", "use either soak or a number of rounds")
 		}
 	}
 	for _, path := range []string{every, whole} {
@@ -504,7 +504,7 @@ func (v *validator) budget() {
 	}
 	for _, other := range []string{"spec.rounds", "spec.maxRounds", "spec.soak", "spec.sizes"} {
 		if v.has(other) {
-			v.add(other, "leave one of them out", "cannot stand beside for, which says how long rounds are added")
+			v.add(other, "leave one of them out", "cannot be combined with for")
 		}
 	}
 	if d := v.s.Spec.For.D(); d < minBudget || d > maxBudget {
@@ -610,7 +610,7 @@ func (v *validator) probes() {
 	case len(probes) == 0 && !components:
 		v.add(list, "for example [goroutine, heap]; see `leakrig kinds`", "at least one probe is needed")
 	case len(probes) > 0 && components && v.s.Spec.Subject.Build == "" && len(v.s.Spec.Subject.Command) == 0:
-		v.add(list, "components have their own: subject.components[].probes", "there is no program to read")
+		v.add(list, "components have their own: subject.components[].probes", "no program")
 	}
 	v.probeList(list, probes)
 }
@@ -712,6 +712,6 @@ func uniqueNames[T any](r *report, list, what string, blocks []leak.Block[T]) {
 			return
 		}
 		path := child(blockPath(list, blocks, i), nameKey)
-		r.add(path, "give it a name: of its own", "an earlier %s is named %s too", what, quote(names[i]))
+		r.add(path, "give it a unique name:", "an earlier %s is named %s too", what, quote(names[i]))
 	})
 }

@@ -57,7 +57,7 @@ func (b Builder) Folder(build string) (string, error) {
 func isModule(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
 		return leak.WithHint(fmt.Errorf("subject: no go.mod in %s", dir),
-			"a subject is a module of its own; --source DIR names the checkout that holds subjects/")
+			"a subject is a separate module; --source DIR sets the checkout that contains subjects/")
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func OpenRepo(ctx context.Context, dir string) (Repo, error) {
 func (r Repo) Resolve(ctx context.Context, rev string) (Commit, error) {
 	out, err := r.git(ctx, nil, "log", "-1", "--format=%H%x00%cI%x00%s", "--end-of-options", rev, "--")
 	if err != nil {
-		return Commit{}, leak.WithHint(fmt.Errorf("%s is no commit of %s: %w", rev, r.Root, err), "name a commit, a tag or a branch")
+		return Commit{}, leak.WithHint(fmt.Errorf("%s is not a commit of %s: %w", rev, r.Root, err), "name a commit, a tag or a branch")
 	}
 	return parseCommit(strings.TrimSpace(out))
 }

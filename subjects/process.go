@@ -122,7 +122,7 @@ func choosePort(fixed int) (int, error) {
 	}
 	port, err := free(fixed)
 	if err != nil {
-		return 0, leak.WithHint(fmt.Errorf("port %d cannot be had: %w", fixed, err),
+		return 0, leak.WithHint(fmt.Errorf("port %d is unavailable: %w", fixed, err),
 			"end what listens there, or leave subject.port out for a free one")
 	}
 	return port, nil
@@ -232,7 +232,7 @@ func (r *running) Err() error {
 	}
 	hint := "see " + r.process.Log
 	if status, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
-		hint = "nothing of leakrig killed it: the kernel does for want of memory, which `dmesg` tells; " + hint
+		hint = "leakrig did not kill it: the kernel kills processes when memory runs out, see `dmesg`; " + hint
 	}
 	return leak.WithHint(fmt.Errorf("subject %s died: %s%s", r.process.Variant, r.cmd.ProcessState, leak.LastWords(r.process.Log)), "%s", hint)
 }

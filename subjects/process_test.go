@@ -191,7 +191,7 @@ func TestStartRefuses(t *testing.T) {
 		change func(*leak.SubjectSpec)
 		want   string
 	}{
-		{"the port is taken", func(s *leak.SubjectSpec) { s.Port = busy.Addr().(*net.TCPAddr).Port }, "cannot be had"},
+		{"the port is taken", func(s *leak.SubjectSpec) { s.Port = busy.Addr().(*net.TCPAddr).Port }, "is unavailable"},
 		{"no such program", func(s *leak.SubjectSpec) { s.Command = []string{"leakrig-no-such-program"} }, "subject.command"},
 		{"not a program", func(s *leak.SubjectSpec) { s.Command = []string{text} }, "exec format error"},
 	} {
@@ -236,7 +236,7 @@ func TestDeath(t *testing.T) {
 			if err := syscall.Kill(pid(t, s, "/pid"), syscall.SIGKILL); err != nil {
 				t.Error(err)
 			}
-		}, []string{"subject leaky died: signal: killed"}, "nothing of leakrig killed it: the kernel does for want of memory, which `dmesg` tells; "},
+		}, []string{"subject leaky died: signal: killed"}, "leakrig did not kill it: the kernel kills processes when memory runs out, see `dmesg`; "},
 	} {
 		s, log := mustStart(t, "ready", asIs)
 		c.kill(t, s)

@@ -268,7 +268,7 @@ func Resolve(ctx context.Context, modules []leak.Module) ([]Listed, error) {
 	for i, m := range modules {
 		l, ok := known[m]
 		if !ok {
-			l = Listed{Module: m, Problem: "the go command does not tell of it"}
+			l = Listed{Module: m, Problem: "the go command does not list it"}
 		}
 		all[i] = l
 	}

@@ -40,7 +40,7 @@ var overlaidCommands = map[string]func(version string) (upstream.Module, []func(
 // CheckPin tells what is wrong with a pin, without asking anybody whether its versions exist.
 func CheckPin(p leak.NodePin) error {
 	if overlaidCommands[p.Command] == nil {
-		return leak.WithHint(fmt.Errorf("%q is no command of a node", p.Command), "it is one of: %s", strings.Join(sortedKeys(overlaidCommands), ", "))
+		return leak.WithHint(fmt.Errorf("%q is not a command of a node", p.Command), "it is one of: %s", strings.Join(sortedKeys(overlaidCommands), ", "))
 	}
 	m, _ := overlaidCommands[p.Command](p.Version)
 	return m.With(p.Modules).Check()

@@ -44,7 +44,7 @@ func Tag(o Options) (string, error) {
 func (o Options) recipe() (recipe, error) {
 	t, ok := releases[o.Kubernetes]
 	if !ok {
-		return recipe{}, leak.WithHint(fmt.Errorf("there is no node image of Kubernetes %q", o.Kubernetes), "leakrig can build %s", strings.Join(sortedKeys(releases), ", "))
+		return recipe{}, leak.WithHint(fmt.Errorf("no node image of Kubernetes %q", o.Kubernetes), "leakrig can build %s", strings.Join(sortedKeys(releases), ", "))
 	}
 	return newRecipe(o.Kubernetes, t), nil
 }

@@ -158,7 +158,7 @@ func (c compilation) golang(ctx context.Context, line func(string), args ...stri
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "CGO_ENABLED=0")
 	if c.cgo {
 		if _, err := exec.LookPath("gcc"); err != nil {
-			return leak.WithMachineHint(fmt.Errorf("%s has C in it, and there is no C compiler", c.what), "apt-get install gcc libc6-dev libseccomp-dev pkg-config")
+			return leak.WithMachineHint(fmt.Errorf("%s contains C code, and no C compiler is installed", c.what), "apt-get install gcc libc6-dev libseccomp-dev pkg-config")
 		}
 		cmd.Env = append(cmd.Env, "CGO_ENABLED=1", "CC=gcc")
 	}

@@ -278,7 +278,7 @@ func (b *bisection) earlier(resumed *bisect.Record, s *leak.Scenario, progress l
 		}
 	case !b.fresh:
 		if record, dir = b.unfinished(s); record != nil {
-			progress.Log("going on with %s, where %d steps were taken (--fresh starts anew)", dir, len(record.Steps))
+			progress.Log("resuming %s after %d steps (--fresh starts over)", dir, len(record.Steps))
 		}
 	}
 	if record != nil {
@@ -294,7 +294,7 @@ func (b *bisection) sameScenario(dir string) error {
 		return &leak.UsageError{Err: fmt.Errorf("resume: %w", err)}
 	}
 	if !bytes.Equal(was, b.private.text) {
-		return &leak.UsageError{Err: leak.WithHint(fmt.Errorf("resume: %s has changed since", b.question.Scenario), "start anew, without --resume")}
+		return &leak.UsageError{Err: leak.WithHint(fmt.Errorf("resume: %s has changed since", b.question.Scenario), "start over, without --resume")}
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func (b *bisection) begin(ctx context.Context, s *leak.Scenario, progress leak.P
 	if n := len(record.Candidates); n > maxCandidates {
 		return nil, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("%d candidates are too many", n), "choose --good and --bad nearer to each other")}
 	}
-	progress.Log("%d candidates, at most %d steps where all can be told", len(record.Candidates), record.Budget())
+	progress.Log("%d candidates, at most %d steps if all are decided", len(record.Candidates), record.Budget())
 	return record, nil
 }
 
@@ -54,7 +54,7 @@ func (w *bench) buildEnds(ctx context.Context, record *bisect.Record) error {
 		err = fmt.Errorf("%s, an end of the range: %w", c.Name(), err)
 		var usage *leak.UsageError
 		if ctx.Err() == nil && !errors.As(err, &usage) {
-			err = leak.WithHint(err, "choose another end, or look at this one by itself: `%s`", w.question.Command(end))
+			err = leak.WithHint(err, "choose another end, or run this one alone: `%s`", w.question.Command(end))
 		}
 		return err
 	}
@@ -112,7 +112,7 @@ func (b *bisection) versions(ctx context.Context, record *bisect.Record, progres
 		end := v == q.Bad || v == q.Good
 		switch retracted := all[0].Retracted; {
 		case len(problems) > 0 && end:
-			return leak.WithHint(fmt.Errorf("%s, an end of the range, cannot be had: %s", v, problems[0]), "can the Go module proxy be reached, and does it have that version? `go list -m -versions %s` shows what it lists", q.Module)
+			return leak.WithHint(fmt.Errorf("%s, an end of the range, is unavailable: %s", v, problems[0]), "can the Go module proxy be reached, and does it have that version? `go list -m -versions %s` shows what it lists", q.Module)
 		case len(problems) > 0:
 			record.Missing = append(record.Missing, bisect.Missing{Version: v, Why: problems[0]})
 		case retracted != "" && !end:

@@ -154,8 +154,8 @@ type kindDoc struct {
 func describeFile() []kindDoc {
 	s := scenarios.Defaults(kinds())
 	return []kindDoc{
-		{what: "scenario", name: "metadata", doc: "What the scenario is called.", fields: scenarios.Fields(&s.Metadata)},
-		{what: "scenario", name: "spec", doc: "What is run, and what it is held to. An action or a check may carry a name: of its own.", fields: scenarios.Fields(&s.Spec)},
+		{what: "scenario", name: "metadata", doc: "Name and description of the scenario.", fields: scenarios.Fields(&s.Metadata)},
+		{what: "scenario", name: "spec", doc: "The load, the measurement and the checks. Actions and checks may have a name.", fields: scenarios.Fields(&s.Spec)},
 	}
 }
 

@@ -119,7 +119,7 @@ func printDiff(out io.Writer, d *leak.Diff, f *diffFlags) {
 		}
 	}
 	value := func(n int64) string { return leak.FormatValue(float64(n), d.Unit) }
-	fmt.Fprintf(out, "%s  %s → %s (%s)  %d stacks grew (%d of them new), %d shrank (%d of them vanished), %d stayed as they were\n",
+	fmt.Fprintf(out, "%s  %s → %s (%s)  %d stacks grew (%d new), %d shrank (%d gone), %d unchanged\n",
 		d.Unit, value(d.From), value(d.To), leak.FormatDelta(float64(d.To-d.From), d.Unit), grew, fresh, shrank, gone, d.Same)
 	show := func(title string, list []leak.StackGrowth) {
 		if len(list) == 0 {

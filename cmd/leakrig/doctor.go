@@ -55,7 +55,7 @@ func localDiagnoses(ctx context.Context) []cluster.Diagnosis {
 	}
 	_, procErr := os.ReadFile("/proc/self/status")
 	if procErr != nil {
-		procErr = leak.WithHint(errors.New("there is no /proc"), "leave the process probe out of scenarios on this machine")
+		procErr = leak.WithHint(errors.New("no /proc"), "leave the process probe out of scenarios on this machine")
 	}
 	return []cluster.Diagnosis{
 		{What: "go", For: "building subjects and control planes", Detail: strings.TrimSpace(string(out)), Err: err},

@@ -118,7 +118,7 @@ func (b *fleetBounds) check(format string) []error {
 		errs = append(errs, leak.WithHint(errors.New("--max-per-hour and --max-per-op are not negative"), "0 allows none"))
 	}
 	if !slices.Contains(fleetFormats, format) {
-		errs = append(errs, leak.WithHint(fmt.Errorf("--format %s: there is no such report of a fleet", format), "it is text, json or html"))
+		errs = append(errs, leak.WithHint(fmt.Errorf("--format %s: unknown report of a fleet", format), "it is text, json or html"))
 	}
 	return errs
 }
@@ -194,7 +194,7 @@ func (f *fleetFlags) metricsAt() (port int, path string, err error) {
 	if ok {
 		number, tail, _ := strings.Cut(rest, "/")
 		if port, err = strconv.Atoi(number); err != nil || port < 1 || port > 65535 {
-			return 0, "", fmt.Errorf("%q is no port", number)
+			return 0, "", fmt.Errorf("%q is not a port", number)
 		}
 		return port, "/" + tail, nil
 	}

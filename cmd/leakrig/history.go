@@ -104,7 +104,7 @@ func readHistory(ctx context.Context, dir, page string, accept bool) (runs []rep
 		runs = append(runs, r)
 	}
 	if unsealed > 0 {
-		fmt.Fprintf(os.Stderr, "leakrig: warning: %d runs carry no seal: they were written by an older leakrig, and nothing tells whether they were changed since\n", unsealed)
+		fmt.Fprintf(os.Stderr, "leakrig: warning: %d runs have no seal: an older leakrig wrote them, and changes since then cannot be detected\n", unsealed)
 	}
 	return runs, altered, nil
 }

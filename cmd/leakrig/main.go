@@ -33,7 +33,7 @@ func run(args []string) int {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	unheard := context.AfterFunc(ctx, func() {
 		stop() // the next signal ends the rig at once
-		fmt.Fprintln(os.Stderr, "\nleakrig: interrupted: stopping what was started (again to leave it as it is)")
+		fmt.Fprintln(os.Stderr, "\nleakrig: interrupted: cleaning up (press Ctrl-C again to skip)")
 	})
 	defer unheard() // runs before stop, which would set it off
 	if err := servePprof(os.Getenv(pprofVariable)); err != nil {

@@ -195,7 +195,7 @@ func printSkeleton(out io.Writer, path string) error {
 		}
 	}
 	if len(names) == 0 {
-		return errors.New("the profile has no stack outside of the standard library to tell a leak by")
+		return errors.New("the profile has no stack outside of the standard library")
 	}
 	_, err = fmt.Fprintf(out, `apiVersion: leakrig.dev/v1
 kind: Scenario

@@ -100,7 +100,7 @@ func (f *runFlags) plan(night nightFlags, args []string) ([]planned, error) {
 	}
 	for _, name := range night.skip {
 		if !slices.Contains(names, name) {
-			return nil, leak.WithHint(fmt.Errorf("--skip %s: there is no such scenario", name), "it is one of: %s", strings.Join(names, ", "))
+			return nil, leak.WithHint(fmt.Errorf("--skip %s: unknown scenario", name), "it is one of: %s", strings.Join(names, ", "))
 		}
 	}
 	if f.cluster != "auto" && !slices.Contains(kinds().Providers, f.cluster) {

@@ -23,7 +23,7 @@ func servePprof(address string) error {
 	}
 	os.Unsetenv(pprofVariable)
 	bad := func(err error) error {
-		return &leak.UsageError{Err: leak.WithHint(fmt.Errorf("%s=%s: %w", pprofVariable, address, err), "an address on this machine, as in 127.0.0.1:6061: whoever can read pprof sees what the rig holds")}
+		return &leak.UsageError{Err: leak.WithHint(fmt.Errorf("%s=%s: %w", pprofVariable, address, err), "an address on this machine, as in 127.0.0.1:6061; everyone who can read pprof can read leakrig's memory")}
 	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

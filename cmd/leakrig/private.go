@@ -47,7 +47,7 @@ func (f *runFlags) hide(src scenarios.Source, s *leak.Scenario) (private, error)
 	src.Data, src.Set, src.Recorded = p.text, p.parameters, true
 	if p.scenario, err = scenarios.Load(src, kinds()); err != nil {
 		return private{}, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("the scenario cannot be read without its secrets, as its run directory keeps it: %w", err),
-			"a value that is no secret needs a parameter or a variable whose name does not look like one")}
+			"if the value is not secret, rename the parameter or variable")}
 	}
 	if len(p.scenario.Spec.Variants) > 0 && f.rounds > 0 {
 		_, err = f.apply(p.scenario) // as to the scenario that is run

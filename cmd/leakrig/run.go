@@ -294,7 +294,7 @@ func (f *runFlags) apply(s *leak.Scenario) ([]leak.Variant, error) {
 		s.Spec.Soak, s.Spec.Rounds, s.Spec.MaxRounds, s.Spec.For = f.soak, 0, 0, 0
 	}
 	if f.rounds > 0 && s.Spec.Soak != nil {
-		return nil, leak.WithHint(errors.New("--rounds: the rounds of a soak come by time"), "change soak in the scenario, or leave --rounds out")
+		return nil, leak.WithHint(errors.New("--rounds: a soak has rounds by time"), "change soak in the scenario, or leave --rounds out")
 	}
 	if f.resume && f.times > 1 {
 		return nil, errors.New("--resume and --times exclude each other")

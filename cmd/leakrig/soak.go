@@ -107,7 +107,7 @@ func (f *runFlags) recorded(s *leak.Scenario, text []byte, progress leak.Progres
 			return dir, record, release, err
 		}
 		release()
-		progress.Log("starts anew: %s; what was measured before stays in %s", another.Reason, dir)
+		progress.Log("starts over: %s; the earlier measurements stay in %s", another.Reason, dir)
 		f.earlier = nil
 	}
 	if dir, release, err = f.newPlace(s, text); err != nil {
@@ -139,7 +139,7 @@ func (f *runFlags) newPlace(s *leak.Scenario, text []byte) (dir leak.RunDir, rel
 func (f *runFlags) reopen(s *leak.Scenario, text []byte, progress leak.Progress) (dir leak.RunDir, release func(), err error) {
 	f.earlier, release = nil, func() {}
 	if s.Spec.Soak == nil {
-		return dir, release, &leak.UsageError{Err: leak.WithHint(errors.New("--resume: the scenario is no soak"), "`leakrig soak` runs any scenario as a soak")}
+		return dir, release, &leak.UsageError{Err: leak.WithHint(errors.New("--resume: the scenario is not a soak"), "`leakrig soak` runs any scenario as a soak")}
 	}
 	dir = f.newest(s, text)
 	if dir == "" {
@@ -147,7 +147,7 @@ func (f *runFlags) reopen(s *leak.Scenario, text []byte, progress leak.Progress)
 	}
 	unlock, free := upstream.TryLock(dir.Path(soakLock))
 	if !free {
-		return dir, release, leak.WithHint(fmt.Errorf("resume: %s is being measured by another leakrig", dir), "wait for it or end it; without --resume a soak of its own is started")
+		return dir, release, leak.WithHint(fmt.Errorf("resume: %s is being measured by another leakrig", dir), "wait for it or end it; without --resume, a separate soak starts")
 	}
 	record, seal, err := dir.ReadSealed(leak.OfFiles)
 	switch {
@@ -163,11 +163,11 @@ func (f *runFlags) reopen(s *leak.Scenario, text []byte, progress leak.Progress)
 		return dir, release, nil
 	case !record.SoakWhole():
 		unlock()
-		progress.Log("starts anew: the record in %s is damaged: %d rounds were measured, and not all that was kept of them can be read", dir, roundsOf(record))
+		progress.Log("starts over: the record in %s is damaged: not all of its %d rounds can be read", dir, roundsOf(record))
 		return dir, release, nil
 	case len(s.Spec.Subject.Addresses()) == 0:
 		unlock()
-		progress.Log("starts anew: only what is observed by URL is known to be the same process as before; the %d rounds before stay in %s", roundsOf(record), dir)
+		progress.Log("starts over: only a process observed by URL can be identified again; the %d earlier rounds stay in %s", roundsOf(record), dir)
 		return dir, release, nil
 	}
 	f.earlier = record

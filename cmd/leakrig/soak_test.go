@@ -86,7 +86,7 @@ func TestReopen(t *testing.T) {
 	lost := put("20261121T133500Z", "text", func(r *leak.Record) {
 		r.Variants[1].Soak, r.Variants[1].Snapshots = &leak.SoakRecord{Rounds: 7}, []leak.Snapshot{{}, {Round: 3}}
 	})
-	if dir, lines := reopened(); dir != "" || len(lines) != 1 || !strings.Contains(lines[0], "starts anew: the record in") {
+	if dir, lines := reopened(); dir != "" || len(lines) != 1 || !strings.Contains(lines[0], "starts over: the record in") {
 		t.Errorf("a record that lost rounds: %q, %q", dir, lines)
 	}
 	if err := os.RemoveAll(string(lost)); err != nil {
@@ -102,7 +102,7 @@ func TestReopen(t *testing.T) {
 	unlock()
 	url := s.Spec.Subject.URL
 	s.Spec.Subject.URL = ""
-	if dir, lines := reopened(); dir != "" || len(lines) != 1 || !strings.Contains(lines[0], "starts anew: only what is observed by URL") {
+	if dir, lines := reopened(); dir != "" || len(lines) != 1 || !strings.Contains(lines[0], "starts over: only a process observed by URL") {
 		t.Errorf("the rig's own program: %q, %q", dir, lines)
 	}
 	s.Spec.Subject.URL = url

@@ -125,7 +125,7 @@ func repinned(v leak.Variant, with []leak.Module) (leak.Variant, error) {
 			at = 0
 		}
 		if at < 0 {
-			return v, leak.WithHint(fmt.Errorf("variant %s: which command of the node is to be built with %s?", v.Name, m.Path), "name the module under one of them in the scenario")
+			return v, leak.WithHint(fmt.Errorf("variant %s: which command of the node should be built with %s?", v.Name, m.Path), "name the module under one of them in the scenario")
 		}
 		pin := &v.Node[at]
 		if commandModules[pin.Command] == m.Path {

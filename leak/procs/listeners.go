@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// ErrUnknown says that it cannot be told who listens: there is no /proc, or the socket is another user's.
-var ErrUnknown = errors.New("it cannot be told who listens there")
+// ErrUnknown says that it cannot be told who listens: no /proc, or the socket is another user's.
+var ErrUnknown = errors.New("the listener there is unknown")
 
 // listening is the state of a socket that listens, as /proc/net/tcp has it; unixListening are the flags of one in
 // /proc/net/unix.

@@ -1,5 +1,5 @@
 // Package procs knows the processes of this machine by what /proc tells of them: who listens at an address, what a
-// program has started, whether a process is still the same one. Where there is no /proc it knows none.
+// program has started, whether a process is still the same one. Where no /proc it knows none.
 package procs
 
 import (
