@@ -34,9 +34,7 @@ func (r simulated) run() (leak.Finding, float64, float64) {
 	const overhead, settle, idle = 7., 0.8, 3.
 	unit, says := max(r.batch, 1), max(r.says, 1)
 	s := series{unit: r.unit}
-	if r.unit == "bytes" {
-		s.coarse = 2048
-	}
+	s.coarse = map[string]float64{"bytes": 2048, "objects": 32}[r.unit]
 	clock := 0.
 	for range 3 {
 		s.control.values = append(s.control.values, r.at(20, clock))

@@ -17,7 +17,7 @@ var heapKind = leak.Kind[leak.Probe]{
 		"One collection would leave sync.Pool victims and finalizers behind.",
 	Metrics: []leak.Metric{
 		{Name: "alloc", Unit: "bytes", Coarse: 2 << 10, Doc: "MemStats.HeapAlloc"},
-		{Name: "objects", Unit: "objects", Doc: "MemStats.HeapObjects"},
+		{Name: "objects", Unit: "objects", Coarse: 32, Doc: "MemStats.HeapObjects"},
 		{Name: "stack", Unit: "bytes", Coarse: 256 << 10, Doc: "MemStats.StackInuse, which leaked goroutines fill"},
 	},
 	New: func() leak.Probe { return &Heap{} },
