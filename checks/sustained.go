@@ -613,8 +613,8 @@ func (u *sustained) more(e evidence) string {
 // longerFor returns a time budget that adds the missing entries, at least twice the one that was spent.
 func (u *sustained) longerFor(e evidence) string {
 	factor := 2.0
-	if u.entries > 0 && u.entries < enoughEntries && !counted(u.s.unit) {
-		factor = max(factor, 1.5*enoughEntries/u.entries)
+	if needed := min(u.needed, enoughEntries); u.entries > 0 && u.entries < needed {
+		factor = max(factor, 1.5*needed/u.entries)
 	}
 	d := time.Duration(factor * float64(e.For))
 	if d > 3*time.Minute {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -167,13 +168,17 @@ var mostOpen = map[string]float64{
 	"several buffers of different users": 0.09,
 }
 
-func TestSustainedLeaksAndLookAlikes(t *testing.T) {
-	logUniform := func(rng *rand.Rand, low, high float64) float64 {
-		return low * math.Pow(high/low, rng.Float64())
-	}
-	type rngs = *rand.Rand
-	type curve = func(n, t float64) float64
-	leaks := []shape{
+func logUniform(rng *rand.Rand, low, high float64) float64 {
+	return low * math.Pow(high/low, rng.Float64())
+}
+
+type (
+	rngs  = *rand.Rand
+	curve = func(n, t float64) float64
+)
+
+var (
+	leaks = []shape{
 		{"bytes, 16 B to 1 MiB", "bytes", 2000, func(g rngs) curve { return noisy(g, 2000, linear(logUniform(g, 16, 1<<20))) }},
 		{"bytes behind noise", "bytes", 2000, func(g rngs) curve { return noisy(g, 50e3, linear(logUniform(g, 200, 1<<20))) }},
 		{"objects", "objects", 2000, func(g rngs) curve { return noisy(g, 20, linear(logUniform(g, 1, 50))) }},
@@ -202,7 +207,7 @@ func TestSustainedLeaksAndLookAlikes(t *testing.T) {
 			return whole(func(n, _ float64) float64 { return 1000 + n - min(2*n, 1000) })
 		}},
 	}
-	healthy := []shape{
+	healthy = []shape{
 		{"nothing", "bytes", 2000, func(g rngs) curve { return noisy(g, logUniform(g, 100, 100e3), linear(0)) }},
 		{"nothing, slow load", "bytes", 50, func(g rngs) curve { return noisy(g, logUniform(g, 100, 100e3), linear(0)) }},
 		{"goroutines that come and go", "goroutines", 2000, func(g rngs) curve {
@@ -291,6 +296,9 @@ func TestSustainedLeaksAndLookAlikes(t *testing.T) {
 			})
 		}},
 	}
+)
+
+func TestSustainedLeaksAndLookAlikes(t *testing.T) {
 	for i, list := range [][]shape{leaks, healthy} {
 		for k, sh := range list {
 			t.Run(sh.name, func(t *testing.T) {
@@ -327,6 +335,46 @@ func TestSustainedLeaksAndLookAlikes(t *testing.T) {
 					t.Log(text)
 				}
 			})
+		}
+	}
+}
+
+// A program that a time budget leaves undecided is decided within the budget that the hint names.
+func TestHintsDecide(t *testing.T) {
+	slow := []shape{
+		{"a slow leak", "bytes", 40, func(g rngs) curve { return noisy(g, 2000, linear(logUniform(g, 200, 1<<16))) }},
+		{"a slow leak of goroutines", "goroutines", 10, func(g rngs) curve { return whole(linear(logUniform(g, 0.1, 1))) }},
+	}
+	for i, sh := range append(slow, healthy...) {
+		g := rand.New(rand.NewPCG(11, uint64(i)))
+		hinted, open, last := 0, 0, ""
+		for range trials(300) {
+			seed := g.Uint64()
+			of := func(budget float64) leak.Finding {
+				r := simulated{unit: sh.unit, rate: sh.rate, budget: budget, at: sh.make(rand.New(rand.NewPCG(seed, 2))), tests: 10, object: 64}
+				f, _, _ := r.run()
+				return f
+			}
+			before := of(60)
+			m := regexp.MustCompile(`--for (\S+) decides`).FindStringSubmatch(before.Summary)
+			if m == nil {
+				if before.Outcome == leak.Inconclusive {
+					t.Errorf("%s: no hint: %s", sh.name, before.Summary)
+				}
+				continue
+			}
+			budget, err := time.ParseDuration(m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			hinted++
+			if after := of(budget.Seconds()); after.Outcome == leak.Inconclusive {
+				open++
+				last = fmt.Sprintf("%s; after %s: %s", before.Summary, budget, after.Summary)
+			}
+		}
+		if open > 1+hinted/20 {
+			t.Errorf("%s: %d of %d hints did not decide: %s", sh.name, open, hinted, last)
 		}
 	}
 }
@@ -485,7 +533,7 @@ func TestPowerCurve(t *testing.T) {
 	}{{"bytes", 2000, 1 << 20}, {"bytes", 200, 1 << 20}, {"goroutines", 2000, 3}, {"goroutines", 100, 3}} {
 		before := math.Inf(1)
 		text := ""
-		for _, budget := range []float64{30, 60, 300} {
+		for _, budget := range []float64{10, 30, 60, 300} {
 			low, high := tt.most/(1<<24), tt.most
 			if found(tt.unit, tt.rate, budget, high) < 0.95 {
 				text += fmt.Sprintf("  %.0f s: none", budget)
