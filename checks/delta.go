@@ -72,7 +72,7 @@ func judgeDelta(f *leak.Finding, s series) {
 	drained := false
 	if s.idle != nil {
 		idle := compare("change after idling", s.idle.Value-first.Value, "≤", f.Bound, f.Unit,
-			"the same after idling: growth that has drained by then is no leak")
+			"the same after idling: growth that has drained by then does not count")
 		f.Gates = append(f.Gates, bounded(idle))
 		drained = idle.Holds
 	}

@@ -14,7 +14,7 @@ func WithHint(err error, format string, args ...any) error {
 }
 
 // SeeDoctor ends the hints of errors whose cause is the machine.
-const SeeDoctor = "`leakrig doctor` tells what this machine has and lacks"
+const SeeDoctor = "`leakrig doctor` lists what this machine lacks"
 
 // WithMachineHint is WithHint for an error whose cause is what the machine lacks.
 func WithMachineHint(err error, format string, args ...any) error {

@@ -30,7 +30,7 @@ var execKind = leak.Kind[leak.Action]{
 	Name: "exec",
 	Doc: "Runs a command in a pod per operation, as kubectl exec does, each on its own connection. " +
 		"{{.Op}} in command and stdin is the number of the operation, unique within a variant. Several pods are used in turn. " +
-		"There is no fallback to another protocol, so that variants get the same load: operations fail if the API server does not support it (websocket: before v1.30).",
+		"It does not fall back to another protocol, so that variants get the same load: operations fail if the API server does not support it (websocket: before v1.30).",
 	New: func() leak.Action { return &Exec{Protocol: protocolWebSocket, pace: defaultPace()} },
 }
 

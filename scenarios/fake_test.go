@@ -125,8 +125,8 @@ type growth struct {
 }
 
 func (g *growth) Validate() error {
-	if g.MaxPerOp <= 0 {
-		return &leak.FieldError{Field: "maxPerOp", Problem: "must be positive"}
+	if g.MaxPerOp < 0 {
+		return &leak.FieldError{Field: "maxPerOp", Problem: "must not be negative"}
 	}
 	return nil
 }

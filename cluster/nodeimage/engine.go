@@ -80,7 +80,7 @@ func run(ctx context.Context, in io.Reader, engine string, args ...string) (stri
 	}
 	if err != nil {
 		return "", leak.WithMachineHint(fmt.Errorf("%s %s: %w: %s", engine, args[0], err, strings.TrimSpace(said.String())),
-			"check that the engine runs and that you may use it: `%s info` tells", engine)
+			"check that the engine runs and that you may use it: see `%s info`", engine)
 	}
 	return out.String(), nil
 }

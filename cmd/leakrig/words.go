@@ -58,7 +58,7 @@ func usage(c *cobra.Command, err error) error {
 	}
 	hint := leak.Hint(err)
 	if hint == "" {
-		hint = fmt.Sprintf("`%s --help` tells more", c.CommandPath())
+		hint = fmt.Sprintf("see `%s --help`", c.CommandPath())
 	}
 	if near := scenarios.Nearest(unknownFlag(err), flagNames(c)); near != "" {
 		hint = "did you mean " + near + "? " + hint

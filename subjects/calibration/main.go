@@ -70,7 +70,7 @@ func main() {
 	var o options
 	plant := flag.String("plant", "nothing", "the way to grow")
 	noise := flag.Bool("noise", false, "do noisy work in every operation")
-	flag.IntVar(&o.every, "every", 1, "a leak leaks in every so manieth operation")
+	flag.IntVar(&o.every, "every", 1, "operations per leak")
 	flag.IntVar(&o.after, "after", 0, "a leak starts after this many operations")
 	flag.IntVar(&o.times, "times", 1, "how often a leak leaks then")
 	flag.IntVar(&o.limit, "limit", 100, "how much a cache, ring or pool takes, and after how many seconds what lingers goes")

@@ -68,7 +68,7 @@ func (m *manager) setPeers() error {
 			continue
 		}
 		if err == nil && c.disconnected {
-			err = errors.New("was started, although nobody listens there")
+			err = errors.New("was started, but nothing listens there")
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", c.name, err))

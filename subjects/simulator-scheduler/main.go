@@ -40,7 +40,7 @@ func main() {
 	flag.IntVar(&c.nodes, "nodes", 20, "nodes of the cluster that is copied")
 	flag.IntVar(&c.pods, "pods", 100, "pods that run on it already")
 	flag.IntVar(&c.replicas, "replicas", 10, "pods of the app to schedule")
-	leave := flag.String("leave", "", "what is left running, separated by commas: informers, broadcaster")
+	leave := flag.String("leave", "", "parts to leave running, separated by commas: informers, broadcaster")
 	flag.BoolVar(&c.oneMorePod, "one-more-pod", false, "after the end, give the scheduler one more pod to wake up for")
 	flag.Parse()
 	for _, name := range strings.FieldsFunc(*leave, func(r rune) bool { return r == ',' }) {
