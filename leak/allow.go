@@ -18,7 +18,7 @@ type Allowance struct {
 	Until  Date   `yaml:"until" doc:"last day on which it is allowed, as in 2027-01-31; later runs are not as expected"`
 }
 
-// Validate tells every problem that can be told without the rest of the scenario.
+// Validate returns all problems that are visible without the rest of the scenario.
 func (a Allowance) Validate() error {
 	var errs []error
 	if _, err := regexp.Compile(a.Match); err != nil || a.Match == "" {
@@ -36,7 +36,7 @@ func (a Allowance) Validate() error {
 // Date is a day, in UTC.
 type Date struct{ time.Time }
 
-// Expired tells whether the day is over at t.
+// Expired reports whether the day is over at t.
 func (d Date) Expired(t time.Time) bool { return !t.UTC().Before(d.AddDate(0, 0, 1)) }
 
 func (d Date) String() string { return d.Format(time.DateOnly) }

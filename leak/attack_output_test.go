@@ -30,7 +30,8 @@ var commands = []struct{ text, never string }{
 	{"a\xff\xfe", "\xff"},
 }
 
-// Whatever foreign text says, it is no command to a CI system or a terminal, in one piece or written byte by byte.
+// TestAttackCommands checks that foreign text is never a command to a CI system or a terminal, whether it is written
+// in one piece or byte by byte.
 func TestAttackCommands(t *testing.T) {
 	for _, c := range commands {
 		var whole, bytewise bytes.Buffer
@@ -77,7 +78,7 @@ func TestAttackCommands(t *testing.T) {
 			t.Errorf("%q is %q in JSON, %v", c.text, back, err)
 		}
 	}
-	// What is no command stays as it is.
+	// Text without commands stays unchanged.
 	for _, text := range []string{"std::vector", "a::b\n", "## title\n[x](y)", "#[derive]", "a: b", "k8s.io/x.(*T[go.shape.int]).F", "über\t→\n"} {
 		if got := Printable(text); got != text {
 			t.Errorf("%q became %q", text, got)
@@ -131,7 +132,7 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// What changed most is told, and how much more there is, however many stacks a subject makes up.
+// TestAttackDiff checks that a diff lists the largest changes and the number of the others, for any number of stacks.
 func TestAttackDiff(t *testing.T) {
 	d, m := &Diff{}, &Match{}
 	name := strings.Repeat("<&>\"", 1000)

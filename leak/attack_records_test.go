@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Whatever looks secret by its name is, and what only describes a secret is not taken from an environment.
+// TestAttackSecretNames checks that names that look secret are secret, and that leakrig does not take descriptions of
+// secrets from an environment.
 func TestAttackSecretNames(t *testing.T) {
 	for name, want := range map[string]bool{
 		"DB_PASS": true, "PASSPHRASE": true, "DATABASE_URL": true, "JWT": true, "X-Auth": true, "dbpass": true, "REDIS_URI": true,
@@ -29,7 +30,7 @@ func TestAttackSecretNames(t *testing.T) {
 	}
 }
 
-// A part of a secret is one, however it is written.
+// TestAttackParts checks that a part of a secret is a secret in every encoding.
 func TestAttackParts(t *testing.T) {
 	var s Secrets
 	s.AddAll("Bearer planted-1", "sid=planted-2; theme=dark", "postgres://app:planted%2F3@db/x?sslmode=off", "Basic YXBwOnBsYW50ZWQtNA==",
@@ -82,7 +83,7 @@ func TestAttackWords(t *testing.T) {
 	}
 }
 
-// What a command line gives to prove who asks is found, and nothing else.
+// TestAttackCommandLines checks that leakrig finds credentials in command lines, and nothing else.
 func TestAttackCommandLines(t *testing.T) {
 	argv := []string{
 		"curl", "-H", "Authorization: Bearer planted-1", "-HX-Api-Key: planted-2", "--header=X-Auth-Token: planted-3", "-u", "me:planted-4", "-ume:planted-5",

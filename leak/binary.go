@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ReadBinary returns what a Go binary says of itself (go version -m), apart from its name; nothing for
-// one that says nothing.
+// ReadBinary returns the build information in a Go binary (go version -m) without its name, or nothing if there is
+// none.
 func ReadBinary(r io.ReaderAt) SubjectInfo {
 	b, err := buildinfo.Read(r)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// salvaged is the text of a record up to its last whole snapshot before the damage that broken tells of, made
-// whole again; not ok where there is none.
+// salvaged returns the text of a damaged record up to its last complete snapshot, repaired to valid JSON. broken is
+// the error of the decoder. ok is false if no snapshot is complete.
 func salvaged(text []byte, broken error) (whole []byte, ok bool) {
 	var syntax *json.SyntaxError
 	var wrong *json.UnmarshalTypeError

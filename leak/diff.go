@@ -9,12 +9,12 @@ type Diff struct {
 	// From and To are the totals.
 	From int64 `json:"from"`
 	To   int64 `json:"to"`
-	// Operations is how many lay between the two, 0 where nobody said.
+	// Operations is the number of operations between the two profiles, 0 if unknown.
 	Operations int `json:"operations,omitempty"`
 	// Stacks are those that changed, largest growth first.
 	Stacks []StackGrowth `json:"stacks"`
 	// Same counts the stacks that did not change.
 	Same int `json:"same"`
-	// Omitted counts the stacks that changed least and are left out, where all would be larger than a page may be.
+	// Omitted counts the stacks with the smallest changes that are omitted to limit the size of a page.
 	Omitted int `json:"omitted,omitempty"`
 }

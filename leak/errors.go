@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// WithHint attaches to err what the user can do next. The hint is printed on a line of its own.
+// WithHint attaches to err what the user can do next. leakrig prints the hint on a separate line.
 func WithHint(err error, format string, args ...any) error {
 	if err == nil {
 		return nil

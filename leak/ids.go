@@ -15,10 +15,10 @@ type IDs []IDRange
 // IDRange is the numbers from First to Last, both included.
 type IDRange struct{ First, Last uint64 }
 
-// maxIDs bounds how many numbers a list may stand for: "1-999999999999" is no list of goroutines.
+// maxIDs limits how many numbers a list may expand to: "1-999999999999" is not a valid list of goroutines.
 const maxIDs = 1 << 20
 
-// IDsOf are these numbers, in whatever order they come.
+// IDsOf returns the list of these numbers, which may be in any order.
 func IDsOf(numbers ...uint64) IDs {
 	var ids IDs
 	for _, n := range slices.Sorted(slices.Values(numbers)) {

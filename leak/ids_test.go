@@ -78,7 +78,8 @@ func TestIDsWithout(t *testing.T) {
 	}
 }
 
-// A record is read from anywhere: a few bytes a list must not become megabytes, however many lists there are.
+// TestIDsStaySmall checks that a list of a few bytes does not expand to megabytes, for any number of lists: records
+// are untrusted.
 func TestIDsStaySmall(t *testing.T) {
 	const lists = 2000
 	data := []byte(`[` + string(bytes.Repeat([]byte(`{"stack":"a","count":1,"ids":"1-1048576"},`), lists-1)) + `{"stack":"a","count":1,"ids":"1-1048576"}]`)

@@ -94,7 +94,7 @@ func (s Stack) Below() []string {
 	return shared
 }
 
-// StandsOn tells whether the stack's innermost frames are those, in a state that does not contradict.
+// StandsOn reports whether the stack has these innermost frames, in a state that does not contradict.
 func (s Stack) StandsOn(below []string, state string) bool {
 	if state != "" && s.State != "" && s.State != state {
 		return false

@@ -7,7 +7,7 @@ func TestStableNames(t *testing.T) {
 	const trimmed = "k8s.io/apimachinery@v0.18.8/pkg/watch/w.go"
 	for _, c := range []struct{ fn, file, want string }{
 		{"k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive", trimmed, "k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive"},
-		// closures, numbered anew whenever one is added before them
+		// closures, whose numbers change when code adds one before them
 		{"main.run.func1", "", "run.func"},
 		{"main.run.func3.2", "", "run.func"},
 		{"main.run.func1.2.3", "", "run.func"},

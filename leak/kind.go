@@ -28,8 +28,8 @@ type Metric struct {
 	// Unit is "goroutines", "bytes", "objects", "descriptors" or "threads".
 	Unit string `json:"unit"`
 	Doc  string `json:"doc"`
-	// Coarse is how much it changes by itself, in steps of memory that the runtime or the kernel hand out, 0 where
-	// every change counts.
+	// Coarse is how much the metric changes without growth, in steps of memory that the runtime or the kernel
+	// allocate; 0 if every change counts.
 	Coarse float64 `json:"coarse,omitempty"`
 	// Default marks the metric that a check means when it names none: a probe's first.
 	Default bool `json:"default,omitempty"`
@@ -63,8 +63,8 @@ type Action interface {
 	Run(ctx context.Context, t Target, first int) (Tally, error)
 }
 
-// Validator is an optional extra of every kind: it tells all problems of a decoded configuration at
-// once, as FieldErrors joined with errors.Join.
+// Validator is an optional interface of every kind. It returns all problems of a decoded configuration as FieldErrors
+// joined with errors.Join.
 type Validator interface {
 	Validate() error
 }
@@ -75,13 +75,13 @@ type Preparer interface {
 	Prepare(files fs.FS) error
 }
 
-// ClusterUser is an optional extra of an action: it works through the API server, so that the scenario
-// needs a cluster. UsesPods tells whether it needs pods that run too, and so a cluster with nodes.
+// ClusterUser is an optional interface of an action that works through the API server, so that the scenario needs a
+// cluster. UsesPods reports whether it also needs running pods, and therefore nodes.
 type ClusterUser interface {
 	UsesPods() bool
 }
 
-// Scaler is an optional extra of an action: Scaled is the same action with so many times the operations.
+// Scaler is an optional interface of an action. Scaled returns the same action with factor times the operations.
 type Scaler interface {
 	Scaled(factor int) Action
 }
@@ -107,13 +107,11 @@ type Poll struct {
 	Source string
 	Groups []Group
 	Stacks map[string]Stack
-	// Count is the largest number that a goroutine carries as the pprof label that the poller was told of, 0 where
-	// none does.
+	// Count is the largest number in the pprof label of the poller on any goroutine, 0 if no goroutine has the label.
 	Count float64
 }
 
-// Reading is what a probe returns: the sample, the stacks that its groups refer to, and the raw
-// files, to be kept as they were read.
+// Reading is the result of a probe: the sample, the stacks of its groups, and the raw files as read.
 type Reading struct {
 	Sample Sample
 	Stacks map[string]Stack
@@ -124,7 +122,8 @@ type Reading struct {
 type File struct {
 	Name string
 	Data []byte
-	// Same is equal for files that tell the same, if at another time; "" where only their bytes can tell.
+	// Same is equal for files with the same content that were read at different times; "" if only their bytes can be
+	// compared.
 	Same string
 }
 
@@ -169,8 +168,8 @@ type Target struct {
 	URL string
 	// Pprof is the base of its net/http/pprof handlers, without a trailing slash.
 	Pprof string
-	// Transport returns a new transport that reaches the subject, with whatever proves who asks. Its user
-	// closes its idle connections when done: an open connection is a goroutine on the subject's side.
+	// Transport returns a new transport that reaches the subject with the credentials of the scenario. The caller
+	// closes its idle connections when done: an open connection is a goroutine of the subject.
 	Transport func() http.RoundTripper
 	// Dump returns a text dump of all goroutines (runtime.Stack), for a subject without pprof; nil
 	// where Pprof serves them.
@@ -179,7 +178,7 @@ type Target struct {
 	// are for the subject gives each of them one in turn, the first of the list first, and tallies their shares
 	// in the list's order.
 	Replicas []Target
-	// Env are variables that programs which are load are started with, beside those of the rig.
+	// Env has additional environment variables for programs that run as load.
 	Env []string
 	// InCluster returns URL as pods of the cluster reach it; nil where they cannot.
 	InCluster func(ctx context.Context) (string, error)
@@ -189,8 +188,8 @@ type Target struct {
 	Namespace, Selector string
 	// Proc is the subject's folder below /proc, nil where it cannot be read.
 	Proc fs.FS
-	// Process names the process that is measured as the place where it runs knows it, and by another name once it is
-	// another one; "" once nobody is there. nil where the place does not tell.
+	// Process returns the platform's name of the measured process, which changes if another process takes its place;
+	// "" if no process is there. It is nil if the platform does not know.
 	Process func(ctx context.Context) (string, error)
 	// Resident is resident memory in bytes as something else reports it, with the time at which that
 	// read it; nil where nothing does. It is used where Proc is nil.
@@ -203,8 +202,8 @@ type Provider interface {
 	Boot(ctx context.Context, o BootOptions) (Cluster, error)
 }
 
-// Preflighter is an optional extra of a provider: it tells, before anything is booted, why a boot
-// could not succeed on this machine. It may fetch what the boot needs.
+// Preflighter is an optional interface of a provider. It returns why a boot cannot succeed on this machine, before
+// anything boots. It may download what the boot needs.
 type Preflighter interface {
 	Preflight(ctx context.Context, o BootOptions) error
 }
@@ -226,10 +225,10 @@ type BootOptions struct {
 	Pods, LoadsPods bool
 	// Workers is set where load comes from workers in the cluster.
 	Workers bool
-	// Programs are what those workers run beside the rig itself, by their names on the PATH.
+	// Programs are the programs that those workers run in addition to leakrig, by their names on the PATH.
 	Programs []string
-	// Node are commands of the nodes at other versions than their image has, Components the parts of the
-	// cluster that are to be observed.
+	// Node has commands of the nodes at versions that differ from the image. Components are the parts of the cluster
+	// to observe.
 	Node       []NodePin
 	Components []ComponentSpec
 	// Scratch is a private folder that exists and outlives the cluster.
@@ -265,13 +264,13 @@ type PodRunner interface {
 	RunPod(ctx context.Context, l Launch) (Subject, error)
 }
 
-// Observer is an optional extra of a cluster whose components can be observed. program is what runs
-// beside them, nil where nothing does.
+// Observer is an optional interface of a cluster with observable components. program runs in addition to them; it is
+// nil if there is none.
 type Observer interface {
 	Observe(ctx context.Context, c ComponentSpec, program Subject) (Subject, error)
 }
 
-// Composed is an optional extra of a subject that has components, beside its program or instead of one.
+// Composed is an optional interface of a subject with components, in addition to its program or instead of one.
 type Composed interface {
 	// Component is the target of the component that the scenario calls name.
 	Component(name string) Target
@@ -282,25 +281,25 @@ type Composed interface {
 type Subject interface {
 	Target() Target
 	Info() SubjectInfo
-	// Done is closed when the program ended by itself or was stopped.
+	// Done is closed when the program has exited or was stopped.
 	Done() <-chan struct{}
-	// Err tells why the program ended, with its last words; nil while it runs.
+	// Err returns why the program ended, with the last lines of its log; nil while it runs.
 	Err() error
 	// Stop ends the program and everything it started.
 	Stop(ctx context.Context) error
 }
 
-// Replicated is an optional extra of a subject of several replicas: each is a subject of its own. Target is
-// then the first one's, with those of all in its Replicas; Done and Err are those of the first that ends.
+// Replicated is an optional interface of a subject with several replicas, each of which is a subject. Target is the
+// first one's target and has those of all in Replicas. Done and Err are those of the first that ends.
 type Replicated interface {
 	Replicas() []Subject
 }
 
-// Progress tells a person what is going on.
+// Progress reports to the user what leakrig is doing.
 type Progress interface {
 	// Log writes a line that stays.
 	Log(format string, args ...any)
-	// Status replaces the last status line; where nobody watches it is dropped.
+	// Status replaces the last status line. It does nothing if the output is not a terminal.
 	Status(format string, args ...any)
 }
 

@@ -7,7 +7,7 @@ const RunLabel = "leakrig.dev/run"
 
 const namespacePrefix = "leakrig-"
 
-// NamespaceOf is the namespace of a run, in a cluster of whatever kind.
+// NamespaceOf returns the namespace of a run in a cluster of any kind.
 func NamespaceOf(run string) string { return namespacePrefix + run }
 
 // RunOf is the run that a namespace is of.

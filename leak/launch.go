@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Launch is one start of a program, wherever it is placed.
+// Launch is one start of a program with any placement.
 type Launch struct {
 	// Variant is the variant's name, for messages.
 	Variant string
@@ -35,7 +35,7 @@ type Launch struct {
 // starts: an eighth of Go's default, so that a leak of some hundred KiB is attributed.
 const profileRate = 64 << 10
 
-// WithProfileRate is a GODEBUG value with the rig's sampling rate, unless it sets one of its own.
+// WithProfileRate returns a GODEBUG value with leakrig's sampling rate, unless the value already sets a rate.
 func WithProfileRate(godebug string) string {
 	if strings.Contains(godebug, "memprofilerate=") {
 		return godebug
@@ -43,8 +43,8 @@ func WithProfileRate(godebug string) string {
 	return strings.TrimPrefix(godebug+",memprofilerate="+strconv.Itoa(profileRate), ",")
 }
 
-// LastWords are the last lines of a subject's log, quoted, for the error that tells of its death; "" where
-// there are none.
+// LastWords returns the last lines of a subject's log, quoted, for the error that reports its death; "" if the log is
+// empty.
 func LastWords(log string) string {
 	const lines, bytes = 4, 2048
 	f, err := os.Open(log)

@@ -9,8 +9,8 @@ const (
 	FirstScaledLook = 6
 )
 
-// Linger is how long what will end by itself may take: longer than the timeout of 30 s that most clients have.
-// Growth that is younger may yet go.
+// Linger is how long lingering growth may take to end: longer than the timeout of 30 s of most clients. Younger
+// growth may still end.
 const Linger = 40 * time.Second
 
 // Looks are the rounds after which the judgement may end a variant, fixed before the run: every

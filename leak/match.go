@@ -13,7 +13,7 @@ type Match struct {
 	Stacks []MatchedStack `json:"stacks"`
 	// Unexplained are the other stacks of production, largest first.
 	Unexplained []StackGrowth `json:"unexplained"`
-	// Omitted counts the stacks that are left out, where all would be larger than a page may be.
+	// Omitted counts the stacks that are omitted to limit the size of a page.
 	Omitted int `json:"omitted,omitempty"`
 }
 

@@ -29,7 +29,7 @@ type Record struct {
 	// Metrics are the units and docs of every series in the samples, keyed "probe.metric".
 	Metrics  map[string]Metric `json:"metrics"`
 	Warnings []string          `json:"warnings,omitempty"`
-	// Failure tells why the run as a whole ended early (a cluster that did not boot, say).
+	// Failure is why the run as a whole ended early, for example because a cluster did not boot.
 	Failure     *Failure `json:"failure,omitempty"`
 	Interrupted bool     `json:"interrupted,omitempty"`
 	// Hashes are the SHA-256 of scenario.yaml and of every raw file that the samples name, by path.
@@ -49,7 +49,7 @@ type Plan struct {
 	Looks []int `json:"looks,omitempty"`
 	// For is the time budget, 0 where there is none; Rounds is then the most that there may be.
 	For Duration `json:"for,omitempty"`
-	// Soak is set where rounds come by time; Rounds is then how many there are if none is late.
+	// Soak is set if rounds come at fixed times. Rounds is then their number if none is late.
 	Soak *SoakSpec `json:"soak,omitempty"`
 }
 
@@ -76,7 +76,7 @@ type ClusterInfo struct {
 	NodeImage string `json:"nodeImage,omitempty"`
 	// Reused is set for a cluster that an earlier run had kept.
 	Reused bool `json:"reused,omitempty"`
-	// Pinned are the commands of the nodes that the variant pins, as the binaries there tell of themselves.
+	// Pinned has the commands of the nodes that the variant pins, from the build information of their binaries.
 	Pinned []NodeCommand `json:"pinned,omitempty"`
 }
 
@@ -97,10 +97,10 @@ type Failure struct {
 // VariantRecord is all that was measured of one variant.
 type VariantRecord struct {
 	Name string `json:"name"`
-	// Replica tells replicas of the subject apart, from 1; 0 where there is one alone.
+	// Replica numbers the replicas of the subject from 1; 0 if there is only one.
 	Replica int `json:"replica,omitempty"`
-	// Replicas are the replicas from the second on, each with its own share of the load, snapshots and stacks.
-	// What is said of the variant as a whole (cluster, failure, why it stopped) is said of the first alone.
+	// Replicas are the replicas from the second on, each with its own share of the load, snapshots and stacks. Fields
+	// about the variant as a whole (cluster, failure, why it stopped) are set only in the first.
 	Replicas []VariantRecord `json:"replicas,omitempty"`
 	Subject  SubjectInfo     `json:"subject"`
 	// Components are those observed, with what their binaries say of themselves.
@@ -123,7 +123,7 @@ type VariantRecord struct {
 	Reading [][]Activity `json:"reading,omitempty"`
 	// Traced is set where a run tries to read the counters, so that it knows whether its load arrives.
 	Traced bool `json:"traced,omitempty"`
-	// Idle is taken after the last round and a long idle wait, to tell a leak from a slow drain.
+	// Idle is taken after the last round and a long idle wait. It distinguishes a leak from a slow drain.
 	Idle *Snapshot `json:"idle,omitempty"`
 	// Stacks are the stacks that the groups refer to, by Stack.ID.
 	Stacks   map[string]Stack `json:"stacks,omitempty"`
@@ -133,7 +133,7 @@ type VariantRecord struct {
 	Snapshots []Snapshot `json:"snapshots"`
 }
 
-// SubjectInfo is what the binary under test says of itself (go version -m).
+// SubjectInfo is the build information of the binary under test (go version -m).
 type SubjectInfo struct {
 	// Command is the program and its arguments, without paths of the machine.
 	Command   []string `json:"command,omitempty"`
@@ -193,7 +193,7 @@ type Snapshot struct {
 	Samples  []Sample     `json:"samples"`
 }
 
-// SettleResult tells how the wait after a round ended.
+// SettleResult is how the wait after a round ended.
 type SettleResult struct {
 	Settled bool `json:"settled"`
 	// Reason is a sentence.
@@ -212,7 +212,7 @@ type Sample struct {
 	Groups map[string][]Group `json:"groups,omitempty"`
 	// Rate is how many bytes are allocated between two samples of a heap profile, as the profile states.
 	Rate int64 `json:"rate,omitempty"`
-	// Unavailable says why the subject has nothing to say to the probe; there are no values then.
+	// Unavailable is why the subject cannot serve the probe; there are then no values.
 	Unavailable string `json:"unavailable,omitempty"`
 	// Read is when the source itself took the reading, where that is not when it was asked.
 	Read time.Time `json:"read,omitzero"`
@@ -232,8 +232,8 @@ type Group struct {
 	Count int64 `json:"count"`
 	// Bytes is live bytes for the heap.
 	Bytes int64 `json:"bytes,omitempty"`
-	// IDs are the goroutines that the sample saw there, where a text dump tells. Count is the settled
-	// minimum, which may be fewer.
+	// IDs are the goroutines that the sample found there, if a text dump lists them. Count is the settled minimum,
+	// which may be lower.
 	IDs IDs `json:"ids,omitempty"`
 	// OldestMinutes is how long the one that waits longest has waited.
 	OldestMinutes int `json:"oldestMinutes,omitempty"`
@@ -269,7 +269,7 @@ type WorkerTally struct {
 	// First is the number of its first operation, Operations how many were its share.
 	First      int `json:"first"`
 	Operations int `json:"operations"`
-	// Attempted are those of its share that it tells of; the others count as failed in the whole.
+	// Attempted is the number of operations of its share that it reported. The others count as failed in the whole.
 	Attempted int `json:"attempted"`
 	Succeeded int `json:"succeeded"`
 	// LateSeconds is how long after the common start it began, Seconds how long it then took.
@@ -306,7 +306,7 @@ type Latency struct {
 type ErrorCount struct {
 	Message string `json:"message"`
 	Count   int    `json:"count"`
-	// Lost says that they are operations which a lost worker did not tell of.
+	// Lost is set for operations that a lost worker did not report.
 	Lost bool `json:"lost,omitempty"`
 }
 
@@ -320,8 +320,7 @@ func (r *Record) Variant(name string) *VariantRecord {
 	return nil
 }
 
-// Each are the replicas of the variant as variants of their own, in order; the variant itself where it is
-// one alone.
+// Each returns the replicas of the variant as separate variants, in order; the variant itself if there is only one.
 func (v *VariantRecord) Each() []VariantRecord {
 	first := *v
 	first.Replicas = nil
@@ -333,8 +332,7 @@ func (v *VariantRecord) Each() []VariantRecord {
 	return all
 }
 
-// Shown is the record with that replica of each variant in its place which the verdict shows, as a variant of
-// its own. The record is not changed.
+// Shown returns the record with each variant replaced by the replica that the verdict shows. It does not change r.
 func (r *Record) Shown(v *Verdict) *Record {
 	shown := *r
 	shown.Variants = slices.Clone(r.Variants)

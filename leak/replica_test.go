@@ -34,7 +34,7 @@ func TestShare(t *testing.T) {
 			t.Errorf("share %d: %+v", i, got)
 		}
 	}
-	// What was for no replica alone was for each.
+	// A tally of no single replica counts for each.
 	if got := (Tally{Action: "churn", Attempted: 3}).Share(1); got.Attempted != 3 || got.Action != "churn" {
 		t.Errorf("%+v", got)
 	}

@@ -122,7 +122,8 @@ func TestRecordRoundTrip(t *testing.T) {
 	}
 }
 
-// A record that was cut anywhere is told to be, and gives the rounds that are whole before the cut.
+// TestReadRecordTruncated checks that a truncated record is reported as such and returns the complete rounds before
+// the cut.
 func TestReadRecordTruncated(t *testing.T) {
 	d := RunDir(t.TempDir())
 	want, whole := threeRounds(t, d)
@@ -152,7 +153,7 @@ func TestReadRecordTruncated(t *testing.T) {
 	}
 }
 
-// A record in which any byte became another is told to be.
+// TestReadRecordCorrupted checks that a record with any changed byte is reported as such.
 func TestReadRecordCorrupted(t *testing.T) {
 	d := RunDir(t.TempDir())
 	_, whole := threeRounds(t, d)
@@ -173,7 +174,7 @@ func TestReadRecordCorrupted(t *testing.T) {
 	}
 }
 
-// Whatever run.json holds, it is read, salvaged or refused with a reason.
+// FuzzReadRecord checks that run.json is read, salvaged, or refused with a reason.
 func FuzzReadRecord(f *testing.F) {
 	_, whole := threeRounds(f, RunDir(f.TempDir()))
 	f.Add(whole)

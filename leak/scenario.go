@@ -91,8 +91,8 @@ func (s *Spec) AllProbes() []ProbeOf {
 // ProbeKind is the kind of the probe with that name.
 func ProbeKind(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// OwnClusters tells whether every variant needs a cluster that no other has used: where the cluster itself
-// is observed, or differs.
+// OwnClusters reports whether every variant needs an unused cluster: if the cluster itself is observed, or differs
+// between variants.
 func (s *Spec) OwnClusters() bool {
 	return len(s.Subject.Components) > 0 || slices.ContainsFunc(s.Variants, func(v Variant) bool { return len(v.Node) > 0 })
 }

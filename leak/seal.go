@@ -19,16 +19,16 @@ import (
 // sealedSince is the first version of records whose every file is covered by a checksum.
 const sealedSince = 2
 
-// Seal tells whether a run directory is as leakrig wrote it. It proves no more than that nobody changed a file
-// without computing the checksums anew, which whoever may write the files can do.
+// Seal reports whether a run directory is unchanged since leakrig wrote it. It detects only changes without new
+// checksums. Everyone with write access can compute new checksums.
 type Seal struct {
-	// Altered says for each file that is not as it was written what is wrong with it.
+	// Altered describes each changed file.
 	Altered []string
 	// Unsealed is set for a record of a version that had no seals.
 	Unsealed bool
 }
 
-// Holds tells whether everything is as it was written.
+// Holds reports whether all files are unchanged.
 func (s Seal) Holds() bool { return len(s.Altered) == 0 && !s.Unsealed }
 
 // maxAltered is how many altered files a seal names.
@@ -54,7 +54,7 @@ const SealHint = "if you know why, accept it with --accept-altered; docs/records
 // more member.
 func Sealed(text []byte) []byte { return sealedFor("", text) }
 
-// CheckSeal tells whether a text that Sealed made carries its checksum, and whether that fits.
+// CheckSeal reports whether a text from Sealed has its checksum, and whether the checksum matches.
 func CheckSeal(text []byte) (sealed, fits bool) { return checkSum("", text) }
 
 // sealedFor is Sealed with a checksum that also covers to, which is not part of the text.
@@ -93,7 +93,7 @@ func (d RunDir) recordSum() string {
 	return string(sum)
 }
 
-// Depth is how much of a run directory is held against its seal.
+// Depth is how much of a run directory is compared with its seal.
 type Depth int
 
 // The depths. Each includes those before it.
@@ -104,8 +104,8 @@ const (
 	OfFiles
 )
 
-// ReadSealed is ReadRecord, and tells whether the record and the files that it names are as they were written.
-// Of raw files that are gone the samples name none any more.
+// ReadSealed is ReadRecord and also reports whether the record and its files are unchanged. Samples no longer name
+// raw files that are missing.
 func (d RunDir) ReadSealed(depth Depth) (*Record, Seal, error) {
 	r, seal, err := d.readRecord()
 	if err != nil {
@@ -143,8 +143,8 @@ func (d RunDir) ReadSealed(depth Depth) (*Record, Seal, error) {
 	return r, seal, nil
 }
 
-// CheckVerdict adds what is wrong with verdict.json to the seal of the record beside it. A run without a verdict is
-// as it was written: it was not judged yet.
+// CheckVerdict adds problems of verdict.json to the seal of its record. A run without a verdict is valid: it was not
+// judged yet.
 func (d RunDir) CheckVerdict(seal Seal) Seal {
 	data, err := d.readFile(VerdictFile)
 	if err != nil || seal.Unsealed {

@@ -29,12 +29,11 @@ var (
 		`|(api|access|private|signing|encryption|session|shared|master|account|auth|ssh|deploy|license)[-_. ]?key` +
 		`|connection[-_]?string|conn[-_]?str|(database|db|redis|mongo(db)?|postgres(ql)?|mysql|amqp|rabbitmq|broker|sentry|webhook)[-_]?(url|uri|dsn)`)
 	nameWord = regexp.MustCompile(`[A-Z]+(?:[^A-Za-z0-9]|$)|[A-Z]?[a-z]+|[A-Z]+|[0-9]+`)
-	// describing are last words of names whose values tell something about a secret, and not the secret.
+	// describing matches the last words of names whose values describe a secret instead of containing it.
 	describing = regexp.MustCompile(`(?i)(file|path|dir|folder|name|type|ttl|expiry|domain|issuer|audience|policy|header|length|size|count|limit|mode|provider|store|sock|endpoint)$`)
 )
 
-// LooksSecret tells whether a header, a variable or a parameter of this name holds what nobody else may
-// read.
+// LooksSecret reports whether a header, variable or parameter of this name has a secret value.
 func LooksSecret(name string) bool {
 	if secretName.MatchString(name) {
 		return true
@@ -61,7 +60,7 @@ func holdsSecret(name string) bool { return LooksSecret(name) && !describing.Mat
 // Secrets are values that must not be in anything that is kept of a run.
 type Secrets []string
 
-// Add adds a value, unless it is too short to be told from other text.
+// Add adds a value, unless it is too short to be distinguished from other text.
 func (s *Secrets) Add(value string) {
 	if lookedFor(value) && !slices.Contains(*s, value) {
 		*s = append(*s, value)
@@ -189,7 +188,7 @@ func partsOf(value string, depth int) []string {
 	return parts
 }
 
-// Redact returns text without the secrets and their parts, as they are and as JSON, Go and URLs write them.
+// Redact returns text without the secrets and their parts, in plain form and as encoded in JSON, Go and URLs.
 func (s Secrets) Redact(text []byte) []byte { return redact(text, s.forms()) }
 
 // RedactText is Redact for a string.
@@ -206,7 +205,7 @@ func (s Secrets) TextRedactor() func(text string) string {
 	return func(text string) string { return string(redact([]byte(text), forms)) }
 }
 
-// In tells whether a text may hold one of the secrets.
+// In reports whether a text may contain one of the secrets.
 func (s Secrets) In(text []byte) bool {
 	return slices.ContainsFunc(s.forms(), func(f form) bool { return bytes.Contains(text, []byte(f.text)) })
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// SoakSpec makes the rounds of a scenario come by time.
+// SoakSpec starts the rounds of a scenario at fixed times.
 type SoakSpec struct {
 	Every Duration `yaml:"every" json:"every" doc:"a round starts so often; one that is late because the last took longer starts at once"`
 	For   Duration `yaml:"for" json:"for" doc:"no round starts after this long; the time in which the rig did not run does not count"`
@@ -43,8 +43,8 @@ func (s SoakSpec) looks() []int {
 type SoakRecord struct {
 	// Rounds is how many were measured. The snapshots are the baseline and those of the rounds that were kept.
 	Rounds int `json:"rounds"`
-	// Stride says that of so many rounds one was kept, and of some older ones every second of these, beside the
-	// last round and both sides of the steepest step.
+	// Stride is the number of rounds per kept round, and of some older ones every second of these. The last round and
+	// both sides of the steepest step are kept as well.
 	Stride int `json:"stride"`
 	// Slots is how many rounds could have begun by then; Late began after their time, and Missed never did, since
 	// the round before took longer than it may.
@@ -57,7 +57,7 @@ type SoakRecord struct {
 	Time time.Time `json:"time"`
 	// Next is the number of the next operation.
 	Next int `json:"next"`
-	// Processes tell the program's processes from others, one for each replica; empty where it cannot be told.
+	// Processes identify the program's processes, one per replica; empty if that is impossible.
 	Processes []ProcessMark `json:"processes,omitempty"`
 	// Resumptions is how often the rig was started again, Resumed are the last few of these.
 	Resumptions int          `json:"resumptions,omitempty"`
@@ -67,7 +67,7 @@ type SoakRecord struct {
 // Resumption is one more start of the rig within a soak.
 type Resumption struct {
 	Time time.Time `json:"time"`
-	// After is the last round before. What was in flight when the rig ended is in no tally.
+	// After is the last round before. Operations in progress when leakrig ended are in no tally.
 	After int `json:"after"`
 	// Seconds is the time since that round.
 	Seconds float64 `json:"seconds"`
@@ -91,11 +91,10 @@ type ProcessMark struct {
 // out.
 func (s *Snapshot) First() int { return s.Round - s.Merged }
 
-// Done tells whether all planned rounds of the variant were measured, and the idling after them.
+// Done reports whether all planned rounds of the variant and the idling after them were measured.
 func (v *VariantRecord) Done() bool { return v.Failure == nil && v.Idle != nil }
 
-// SoakWhole tells whether the last round that was measured is there: thinning keeps it, and a record that was cut
-// short by damage has lost it.
+// SoakWhole reports whether the last measured round is present. Thinning keeps it; a truncated record has lost it.
 func (r *Record) SoakWhole() bool {
 	for _, v := range r.Variants {
 		if v.Soak != nil && (len(v.Snapshots) == 0 || v.Final().Round != v.Soak.Rounds) {
@@ -105,7 +104,7 @@ func (r *Record) SoakWhole() bool {
 	return true
 }
 
-// SoakOver tells whether there is nothing left of a soak to go on with; it is true for what is no soak.
+// SoakOver reports whether a soak cannot be resumed because it is complete; true if the record is not of a soak.
 func (r *Record) SoakOver() bool {
 	if r.Plan.Soak == nil {
 		return true
@@ -127,7 +126,7 @@ func (r *Record) Seen() time.Time {
 	return seen
 }
 
-// AnotherProcessError says that a soak cannot go on: what has grown in one process says nothing of another.
+// AnotherProcessError says that a soak cannot resume: the growth of one process is unrelated to that of another.
 type AnotherProcessError struct{ Reason string }
 
 func (e *AnotherProcessError) Error() string { return e.Reason }

@@ -32,8 +32,8 @@ func (f Frame) Short() string {
 	return head
 }
 
-// Package is the import path of the function's package. The last element of a path may itself have dots
-// (gopkg.in/yaml.v3, nats.go); then the folder of the file tells where it ends.
+// Package returns the import path of the function's package. The last element of a path may contain dots
+// (gopkg.in/yaml.v3, nats.go). Then the folder of the file shows where the path ends.
 func (f Frame) Package() string {
 	head, _, _ := strings.Cut(f.Func, "[")
 	slash := strings.LastIndexByte(head, '/') + 1
@@ -63,8 +63,8 @@ type Stack struct {
 	Creator *Frame `json:"creator,omitempty"`
 }
 
-// ID identifies the stack within a record: a hash of state, function names, creator, and the line of
-// the innermost frame. Lines further out differ between call sites of one leak and are left out.
+// ID identifies the stack within a record: a hash of state, function names, creator, and the line of the innermost
+// frame. Outer lines are ignored, because they differ between call sites of one leak.
 func (s Stack) ID() string {
 	h := sha256.New()
 	h.Write([]byte(s.State))
@@ -97,7 +97,7 @@ var waitingRoom = []string{"internal/poll", "net", "os", "io", "bufio", "crypto/
 // standardRoots are the first elements of the standard library's package paths.
 var standardRoots = strings.Fields("archive bufio bytes cmp compress container context crypto database debug embed encoding errors expvar flag fmt go hash html image index internal io iter log maps math mime net os path plugin reflect regexp runtime slices sort strconv strings structs sync syscall testing text time unicode unique unsafe vendor weak")
 
-// Standard tells whether the frame is in the standard library, the runtime included.
+// Standard reports whether the frame is in the standard library or the runtime.
 func (f Frame) Standard() bool {
 	root, _, _ := strings.Cut(f.Package(), "/")
 	return slices.Contains(standardRoots, root)
@@ -114,8 +114,8 @@ func (s Stack) Origin() Frame {
 	return s.Place()
 }
 
-// Place is the innermost frame that tells what the stack is about: the top, or for a goroutine that waits
-// in the network poller the code that reads or writes.
+// Place returns the most informative innermost frame: the top, or for a goroutine that waits in the network poller,
+// the code that reads or writes.
 func (s Stack) Place() Frame {
 	if s.Top().Package() != "internal/poll" {
 		return s.Top()

@@ -17,7 +17,7 @@ func TestFrameNames(t *testing.T) {
 		{"net/http.(*Server).Serve.func1.2", "net/http/server.go", "http.(*Server).Serve.func1.2", "net/http"},
 		// generic arguments, elided by the runtime
 		{"a.org/b/c.Map[...].Do", "", "c.Map[...].Do", "a.org/b/c"},
-		// and written out, with slashes and dots of their own
+		// type arguments in full, with slashes and dots
 		{"a.org/b/c.Map[a.org/x/y.T,int].Do", "", "c.Map[a.org/x/y.T,int].Do", "a.org/b/c"},
 		// a major version in the path
 		{"github.com/minio/minio-go/v7.New", "", "v7.New", "github.com/minio/minio-go/v7"},

@@ -90,8 +90,8 @@ func FormatDelta(v float64, unit string) string {
 	return "+" + s
 }
 
-// FormatRate writes growth per operation for people, with its sign: "+1.00", "+14.6 KiB", "0".
-// Fractions of a byte and the rounding noise of a fit are no growth.
+// FormatRate formats growth per operation with its sign: "+1.00", "+14.6 KiB", "0". It ignores fractions of a byte
+// and rounding noise of a fit.
 func FormatRate(v float64, unit string) string {
 	a := math.Abs(v)
 	switch {

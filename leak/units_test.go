@@ -30,7 +30,7 @@ func TestQuantity(t *testing.T) {
 		if err := q.UnmarshalText([]byte(c.in)); err != nil || float64(q) != c.want {
 			t.Errorf("%q: %v, %v, want %v", c.in, float64(q), err, c.want)
 		}
-		// What is written reads back as the same number.
+		// The written text parses to the same number.
 		text, _ := q.MarshalText()
 		var again Quantity
 		if err := again.UnmarshalText(text); err != nil || again != q {

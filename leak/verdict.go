@@ -39,12 +39,12 @@ const (
 	ExpectLeaking Expectation = "leaking"
 )
 
-// Result is an outcome held against the expectation. Its zero value is Undecided, which never passes.
+// Result is an outcome compared with the expectation. Its zero value is Undecided, which never passes.
 type Result int
 
 // The results.
 const (
-	// Undecided: every planned round was measured, and the checks could not tell.
+	// Undecided: every planned round was measured, but the checks are inconclusive.
 	Undecided Result = iota
 	// Met: as expected.
 	Met
@@ -123,8 +123,8 @@ type VariantVerdict struct {
 	ComponentHeaps []HeapExplained `json:"componentHeaps,omitempty"`
 }
 
-// Lead is the finding that the variant's leak is told by: the fingerprint's, else one that names a stack, else
-// the first that found one; nil where none did.
+// Lead returns the finding that best describes the variant's leak: the fingerprint's, else one with a stack, else the
+// first leaking one; nil if none leaks.
 func (v *VariantVerdict) Lead() *Finding {
 	ranks := []func(Finding) bool{
 		func(f Finding) bool { return f.Fingerprint },
@@ -179,10 +179,10 @@ type Finding struct {
 	// Onset is the round after which the growth began, 0 where it went on from the baseline. PerOperation
 	// counts from there.
 	Onset int `json:"onset,omitempty"`
-	// Rhythm is what it grows by, "operation", "round" or "minute", where rounds of different sizes tell.
+	// Rhythm is the unit of the growth, "operation", "round" or "minute", if rounds of different sizes show it.
 	Rhythm string `json:"rhythm,omitempty"`
-	// Floor is the growth per operation that could not have been told from chance, or, with a bound, from what
-	// comes and goes without load, as control rounds tell.
+	// Floor is the growth per operation that chance explains, or with a bound, that the fluctuations of control
+	// rounds explain.
 	Floor float64 `json:"floor,omitempty"`
 	// Exactly is "2 per operation" or "1 in 10 operations" where a count grows so to the unit.
 	Exactly string `json:"exactly,omitempty"`
@@ -194,8 +194,8 @@ type Finding struct {
 	Stacks    []StackGrowth `json:"stacks,omitempty"`
 }
 
-// InAll tells whether the finding is on what came at once: a deadlock leaves as much after one round as
-// after ten, and a growth per operation would say nothing.
+// InAll reports whether the finding is on total growth: a deadlock has the same size after one round and after ten,
+// so growth per operation is meaningless.
 func (f *Finding) InAll() bool {
 	return f != nil && !f.BoundPerOperation && (f.Kind == "stack" || f.Kind == "hung")
 }
@@ -259,8 +259,8 @@ type StackGrowth struct {
 	PerOperation float64 `json:"perOperation"`
 	// Objects is how many live objects it gained, for the heap.
 	Objects int64 `json:"objects,omitempty"`
-	// Survived counts goroutines that were not there at the baseline, appeared in a round and were still
-	// there in the last measurement; 0 where text dumps do not tell.
+	// Survived counts goroutines that appeared in a round and still existed in the last measurement; 0 without text
+	// dumps.
 	Survived int `json:"survived,omitempty"`
 	// OldestMinutes is how long the one that waits longest had waited by then.
 	OldestMinutes int `json:"oldestMinutes,omitempty"`

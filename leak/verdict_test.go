@@ -21,7 +21,7 @@ func TestZeroNeverPasses(t *testing.T) {
 	if got := ExitCode(false, false, false, Result(99), Met); got != ExitInconclusive {
 		t.Errorf("a result that does not exist: exit %d", got)
 	}
-	// What cannot be named is written as the value that does not pass.
+	// Unknown values print as the value that does not pass.
 	if Outcome(99).String() != "inconclusive" || Outcome(-1).String() != "inconclusive" || Result(99).String() != "undecided" {
 		t.Errorf("out of range: %v, %v, %v", Outcome(99), Outcome(-1), Result(99))
 	}

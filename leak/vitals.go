@@ -5,19 +5,20 @@ import (
 	"time"
 )
 
-// Vitals are counters of a process that rise for as long as it lives and begin anew with another one. They tell two
-// things: whether it is still the same process, and whether anything reached it.
+// Vitals are counters of a process that only rise during its life and restart with another process. They show whether
+// it is still the same process, and whether the load reached it.
 type Vitals struct {
 	Read time.Time
 	// Process names the process in the place where it runs: its number and start, the ID of its container. "" is
 	// unknown.
 	Process string
-	// Known is set where the process tells of its own memory; the next four are its counters since it started.
+	// Known is set if the process reports its memory. The next four fields are its counters since its start.
 	Known       bool
 	Collections int64
 	Mallocs     int64
 	Bytes       int64
-	// Lines is how long what was served was: to write it costs the process objects, which it allocates afterwards.
+	// Lines is the number of served lines. The process allocates objects to write them, after it has read its
+	// counters.
 	Lines int
 	// Ends are the ends of the last collections, by number modulo their count, in nanoseconds since 1970.
 	Ends []int64
@@ -25,7 +26,7 @@ type Vitals struct {
 	CPU time.Duration
 }
 
-// Identified tells whether there is anything by which another process could be told from this one.
+// Identified reports whether the vitals can distinguish this process from another one.
 func (v Vitals) Identified() bool { return v.Known || v.Process != "" }
 
 // Restarted says why the process cannot be the one that was read before, "" where nothing speaks against it.

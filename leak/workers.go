@@ -12,8 +12,8 @@ const MaxWorkers = 64
 type Spreader interface {
 	// MostWorkers is how many workers there is something to do for.
 	MostWorkers() int
-	// Spread performs the operations of one round, as Run does, from workers that crew runs. Its tally is of all
-	// operations whatever became of the workers: those that a lost worker did not tell of have failed.
+	// Spread performs the operations of one round, like Run, on workers of the crew. Its tally contains all
+	// operations: those that a lost worker did not report count as failed.
 	Spread(ctx context.Context, t Target, first, workers int, crew Crew) (Tally, error)
 }
 
@@ -25,23 +25,23 @@ type ProgramUser interface {
 
 // Crew is an optional extra of a cluster that can run workers.
 type Crew interface {
-	// RunWorkers starts workers, has all of them begin at once when all are ready, and returns how each ended,
-	// in order. Nothing of them is left when it returns. A worker that is lost after the start is an end like
-	// any other; an error means that there was no load, or that it cannot be told what there was.
+	// RunWorkers starts workers, lets all begin at once when all are ready, and returns how each ended, in order. It
+	// removes all workers before it returns. A worker that is lost after the start has an end like the others. An
+	// error means that there was no load, or that the load is unknown.
 	RunWorkers(ctx context.Context, w Work) ([]WorkerEnd, error)
 }
 
 // Work is what workers are to do.
 type Work struct {
 	Workers int
-	// Order is what every one of them is told, with what it may tell itself from its place among them. It may
-	// hold what is secret. It has MaxOrder bytes at most.
+	// Order is the instruction for all workers. Each derives its share from its index. It may contain secrets, and
+	// has at most MaxOrder bytes.
 	Order []byte
-	// Rules are what they may do through the API server, beside telling how they ended.
+	// Rules are the permissions of the workers on the API server, in addition to reporting.
 	Rules []WorkerRule
-	// Programs is how many programs one of them runs at once, at most, beside itself.
+	// Programs is the maximum number of programs that a worker runs at once, in addition to itself.
 	Programs int
-	// Limit is how long the work may take after its start; whoever has not ended then is lost.
+	// Limit is the maximum duration of the work after its start. A worker that has not ended then is lost.
 	Limit time.Duration
 }
 
@@ -59,7 +59,7 @@ type WorkerEnd struct {
 	Pod, Node string
 	// Late is how long after the common start it began, by its own clock.
 	Late time.Duration
-	// Result is what it told at its end, nil where nothing came.
+	// Result is its report at the end, nil without a report.
 	Result []byte
 	// Lost says why it ended before its work did, "" where it did not. There may be a result all the same, of
 	// what it had done until then.

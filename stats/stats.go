@@ -79,11 +79,10 @@ type inversions struct {
 	mean, sd float64
 }
 
-// newInversions takes how often each value occurs. The generating function is the q-multinomial
-// coefficient, a product of Gaussian binomials (P. A. MacMahon, Combinatory Analysis, 1916): putting m
-// equal values into a row of t smaller ones makes as many inversions as a partition that fits into a
-// t×m box has cells. The variance, with its correction for ties, is M. G. Kendall's (Rank Correlation
-// Methods, 1948).
+// newInversions takes how often each value occurs. The generating function is the q-multinomial coefficient, a
+// product of Gaussian binomials (P. A. MacMahon, Combinatory Analysis, 1916): inserting m equal values into a row of
+// t smaller ones produces the same number of inversions as a partition within a t×m box has cells. The variance with
+// its correction for ties is from M. G. Kendall (Rank Correlation Methods, 1948).
 func newInversions(sizes []int) inversions {
 	n, pairs, variance := 0, 0, 0.0
 	for _, m := range sizes {
@@ -184,8 +183,8 @@ func MaxDrawdown(y []float64) float64 {
 	return worst
 }
 
-// Median is the middle of the values in order, or the mean of the two in the middle; 0 of none. It leaves y as
-// it is.
+// Median returns the middle of the sorted values, or the mean of the two in the middle; 0 for none. It does not
+// change y.
 func Median(y []float64) float64 {
 	if len(y) == 0 {
 		return 0

@@ -188,7 +188,7 @@ func TestStatisticsSymmetry(t *testing.T) {
 	}
 }
 
-// Exact and approximated p have to meet where one takes over from the other.
+// TestApproximationMeetsExact checks that the exact and the approximated p agree where the approximation takes over.
 func TestApproximationMeetsExact(t *testing.T) {
 	for name, sizes := range map[string][]int{
 		"no ties":   slices.Repeat([]int{1}, MaxExact),

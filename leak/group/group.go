@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package group starts programs in process groups of their own, so that they can be ended whole.
+// Package group starts programs in separate process groups, so that all their processes can be killed together.
 package group
 
 import "syscall"
@@ -8,5 +8,5 @@ import "syscall"
 // Terminate asks a group to end. There may be none left, which is what was asked for.
 func Terminate(pid int) { _ = syscall.Kill(-pid, syscall.SIGTERM) }
 
-// Kill ends whatever is left of a group.
+// Kill kills the remaining processes of a group.
 func Kill(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }

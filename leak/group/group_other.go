@@ -4,6 +4,6 @@ package group
 
 import "syscall"
 
-// Own is for a program that is to have a group of its own. It keeps the terminal's Ctrl-C from it, so that the rig
-// decides when it ends.
+// Own returns the attributes of a program that gets its own process group. The terminal does not send Ctrl-C to the
+// group, so leakrig decides when the program ends.
 func Own() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -13,15 +13,16 @@ import (
 	"strings"
 )
 
-// ErrUnknown says that it cannot be told who listens: no /proc, or the socket is another user's.
+// ErrUnknown is returned if the listener is unknown: no /proc, or the socket of another user.
 var ErrUnknown = errors.New("the listener there is unknown")
 
 // listening is the state of a socket that listens, as /proc/net/tcp has it; unixListening are the flags of one in
 // /proc/net/unix.
 const listening, unixListening = "0A", "00010000"
 
-// Listeners are the processes that hold the sockets which take connections to the address on this machine, youngest
-// first: of one that hands a socket on, it is the child that serves. No process and no error is nobody.
+// Listeners returns the processes that hold the sockets which accept connections to the address on this machine,
+// youngest first. If a process passes its socket on, the child serves. No process and no error means that nothing
+// listens.
 func Listeners(to netip.AddrPort) ([]Process, error) {
 	var inodes []string
 	best := 0
@@ -96,7 +97,8 @@ func rows(table []byte) func(func([]string) bool) {
 	}
 }
 
-// parseAddress reads "0100007F:1F90", whose words are in this machine's order: little-endian wherever leakrig runs.
+// parseAddress parses "0100007F:1F90", whose words are in the byte order of this machine. All platforms of leakrig
+// are little-endian.
 func parseAddress(text string) (netip.AddrPort, bool) {
 	host, port, ok := strings.Cut(text, ":")
 	raw, err1 := hex.DecodeString(host)
@@ -111,7 +113,8 @@ func parseAddress(text string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(addr, uint16(number)), ok
 }
 
-// holders are the processes that have one of the sockets open. One that nobody is seen to hold is ErrUnknown.
+// holders returns the processes that have one of the sockets open. It returns ErrUnknown if no visible process holds
+// one of them.
 func holders(inodes []string) ([]Process, error) {
 	if len(inodes) == 0 {
 		return nil, nil

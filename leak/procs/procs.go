@@ -1,5 +1,5 @@
-// Package procs knows the processes of this machine by what /proc tells of them: who listens at an address, what a
-// program has started, whether a process is still the same one. Where no /proc it knows none.
+// Package procs reads the processes of this machine from /proc: who listens at an address, what a program has
+// started, and whether a process is still the same one. Without /proc it finds no process.
 package procs
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// root is where the kernel tells of processes.
+// root is the mount point of procfs.
 const root = "/proc"
 
 // Process is one process. The kernel may give its number to another one later, but not with the same start.
@@ -42,8 +42,7 @@ func Find(pid int) (Process, error) {
 	return s.Process, err
 }
 
-// Alive tells whether the process is there, and no other one under its number. One that has ended and waits for its
-// parent is not.
+// Alive reports whether the process exists and its number was not reused. A zombie is not alive.
 func (p Process) Alive() bool {
 	s, err := read(p.PID)
 	return err == nil && s.Start == p.Start && s.state != 'Z' && s.state != 'X'
@@ -111,9 +110,9 @@ func all() []status {
 	return list
 }
 
-// Tree are the processes that belong to a program, itself first where it is still there: all below it, whoever
-// shares a group or a session with one of these, and whoever has the mark in its environment, which children inherit,
-// also those that have a session of their own and no parent any more. mark is "NAME=value", "" for none.
+// Tree returns the processes of a program: the program itself if it still exists, all its descendants, all processes
+// that share a group or a session with one of these, and all with the mark in their environment. Children inherit the
+// mark, even in another session and without a parent. mark is "NAME=value", or "" for none.
 func Tree(program Process, mark string) []Process {
 	seen := all()
 	own, _ := read(os.Getpid()) // whose group and session are everybody's here
