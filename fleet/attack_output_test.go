@@ -12,7 +12,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// A page of metrics that redirects is an error that names where; nobody else is asked for the operations of a target.
+// TestAttackCounterRedirect checks that a redirected metrics page is an error with the redirect's address, and that
+// leakrig does not follow it.
 func TestAttackCounterRedirect(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the other server was asked") }))
 	defer other.Close()
@@ -27,7 +28,7 @@ func TestAttackCounterRedirect(t *testing.T) {
 	}
 }
 
-// What a fleet's targets make up bounds the record, the verdict and its page.
+// TestAttackVerdict checks that the record, the verdict and its page stay bounded for any data of a fleet's targets.
 func TestAttackVerdict(t *testing.T) {
 	v := &Verdict{Outcome: leak.Leaking}
 	name := strings.Repeat("<&>\"", 1000)

@@ -1,9 +1,8 @@
-// Package fleet looks at many processes at once, as they are in production: it reads the goroutines of each
-// by the clock, sweep after sweep, and says on which stacks they grow, in how many of how many processes.
+// Package fleet observes many production processes at once. It reads the goroutines of each process at intervals,
+// sweep after sweep, and reports the stacks on which they grow, and in how many processes.
 //
-// There are no rounds and there is no settling, since the load is not the rig's. It starts and stops nothing.
-// It does not know how a process is reached (packages cluster and subjects) nor how a profile is read
-// (package profiles); the statistics are those of package checks.
+// It has no rounds and no settling, because leakrig does not control the load. It starts and stops nothing. Packages
+// cluster and subjects reach processes, package profiles reads profiles, and package checks has the statistics.
 package fleet
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Target is one life of one process: a program that was started anew is another target.
+// Target is one life of one process: a restarted program is another target.
 type Target struct {
 	// ID is the same for as long as the process is.
 	ID string
@@ -27,12 +26,12 @@ type Target struct {
 	Subject leak.Target
 	// Metrics is the URL of its metrics in Prometheus' text format, "" where there are none.
 	Metrics string
-	// Address is set where ID is an address, at which another process may begin to answer. The counters of the process
-	// tell them apart.
+	// Address is set if ID is an address, at which another process may answer later. The counters of the process
+	// distinguish them.
 	Address bool
 }
 
-// Lister tells which targets there are at the moment.
+// Lister lists the current targets.
 type Lister interface {
 	List(ctx context.Context) ([]Target, error)
 }
@@ -49,9 +48,9 @@ type Config struct {
 	Timeout time.Duration
 	// Concurrency is how many targets are read at once, at most.
 	Concurrency int
-	// Counter is the metric that counts operations, "" where growth is told per hour.
+	// Counter is the metric that counts operations, "" if growth is per hour.
 	Counter string
-	// Label is set where Counter is a pprof label that goroutines carry numbers in, which the poller tells.
+	// Label is set if Counter is a pprof label of goroutines with numbers, which the poller reads.
 	Label bool
 	// Save keeps the record, after every sweep.
 	Save     func(*Record) error
@@ -94,7 +93,7 @@ type survey struct {
 	alive map[string]*Series
 	last  []Target
 	late  bool
-	// unidentified is set once the record tells of a target that nothing identifies.
+	// unidentified is set once the record has a warning about a target without an identity.
 	unidentified bool
 	mu           sync.Mutex // guards alive, record and stacks while targets are read
 	stacks       *interned
@@ -106,8 +105,8 @@ func newSurvey(c Config) *survey {
 	return &survey{Config: c, start: now, record: r, alive: map[string]*Series{}, stacks: newInterned(&r.Stacks)}
 }
 
-// wait waits until the sweep n is due; it is false when ctx ended first. A sweep that is late starts at once,
-// and those that were missed are left out.
+// wait waits until sweep n is due, and returns false if ctx ends first. A late sweep starts at once, and missed ones
+// are skipped.
 func (s *survey) wait(ctx context.Context, n int) bool {
 	timer := time.NewTimer(time.Until(s.start.Add(time.Duration(n) * s.Every)))
 	defer timer.Stop()
@@ -195,7 +194,7 @@ func (s *survey) begin(id, name string, sweep int) *Series {
 	return s.record.add(id, name, sweep)
 }
 
-// read reads every target once, and tells how many answered and how many did not.
+// read reads every target once and returns how many answered and how many did not.
 func (s *survey) read(ctx context.Context, targets []Target) (read, failed int) {
 	work := make(chan Target)
 	var wg sync.WaitGroup
@@ -288,17 +287,17 @@ func (s *survey) one(ctx context.Context, t Target) error {
 	return nil
 }
 
-// maxReason bounds what the record tells of one error: a server may say a lot.
+// maxReason limits the length of an error in the record, since it may contain a server's response.
 const maxReason = 500
 
 // maxUncounted is how many readings in a row may fail for their counter alone; then the target goes on without.
 const maxUncounted = 2
 
-// maxTargets bounds the lives that one record holds, for a fleet whose pods crash in a loop.
+// maxTargets limits the number of lives in a record, for a fleet whose pods crash in a loop.
 const maxTargets = 20_000
 
-// maxInterned bounds the different stacks of the fleet, maxGroups those of one target that are counted one by
-// one. What is beyond goes together as one.
+// maxInterned limits the different stacks of the fleet, maxGroups the stacks of one target that are counted
+// separately. The others are counted together.
 const (
 	maxInterned = 20_000
 	maxGroups   = 200
@@ -354,8 +353,8 @@ type count struct {
 	n     int32
 }
 
-// counts are those of one reading, by stack; the largest come first, so that where there is no room for all
-// the small ones go together.
+// counts returns the counts of one reading by stack, largest first. Small ones are counted together if there are too
+// many.
 func (in *interned) counts(p leak.Poll) []count {
 	var list []count
 	at := map[int]int{}

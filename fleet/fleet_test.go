@@ -79,8 +79,9 @@ func surveyed(t *testing.T, ctx context.Context, l *listed, p polled, sweeps int
 	return r
 }
 
-// Pods come, go and restart, one never answers, the API server is away for a moment: each life is a target of its
-// own, and what was seen too little is not judged, and told.
+// TestChurn has pods that appear, disappear and restart, one that never answers, and an API server that is
+// unavailable for a moment. Each life is a separate target. Targets with too few readings are not judged, and the
+// verdict says so.
 func TestChurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -135,7 +136,8 @@ func TestChurn(t *testing.T) {
 	})
 }
 
-// An interruption ends the sweep and leaves the ones before to be judged; what it broke is no failure.
+// TestInterrupted checks that an interruption ends the sweep, that earlier sweeps are judged, and that interrupted
+// reads are not failures.
 func TestInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -160,7 +162,7 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
-// A process that is started anew behind the same URL before each sweep never shows that it grows.
+// TestAttackFleetRestarts restarts a process behind the same URL before each sweep, so that its growth never shows.
 func TestAttackFleetRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := target("http://10.0.0.7:6060")
@@ -185,8 +187,8 @@ func TestAttackFleetRestarts(t *testing.T) {
 	})
 }
 
-// Targets that do not answer cost no more than the timeout, as many at once as may be; a sweep that is late
-// leaves those out that were missed, and says so.
+// TestSlow checks that unresponsive targets cost at most the timeout, in parallel, and that a late sweep skips missed
+// ones with a warning.
 func TestSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most atomic.Int32
@@ -244,7 +246,7 @@ func TestNobody(t *testing.T) {
 	}
 }
 
-// A counter that went back is a process that started anew behind the same URL.
+// TestCounterReset checks that a counter that falls means a restarted process behind the same URL.
 func TestCounterReset(t *testing.T) {
 	r := &Record{}
 	s := r.add("a", "a", 0)
@@ -285,8 +287,9 @@ func (c counting) Poll(ctx context.Context, t leak.Target, before leak.Poll) (le
 	return poll, err
 }
 
-// Operations may be counted by a label that goroutines carry while they are at work. Who carried the largest may be
-// gone, all of them between two requests; who never carries one is judged by the clock, and that is told.
+// TestCounterLabel counts operations by a label that goroutines carry while they work. The goroutine with the largest
+// number may be gone, and all of them may be gone between two requests. A target without the label is judged by time,
+// with a note.
 func TestCounterLabel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -318,7 +321,7 @@ func TestCounterLabel(t *testing.T) {
 	})
 }
 
-// What is kept of one target is bounded: by points, by stacks.
+// TestBounded checks the limits on points and stacks of one target.
 func TestBounded(t *testing.T) {
 	r := &Record{Schema: RecordSchema}
 	s := r.add("a", "a", 0)
@@ -353,7 +356,8 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// Noise alone does not rise when points are merged: each stands for as many sweeps as any other.
+// TestMergedNoise checks that noise does not rise when points are merged: each point stands for the same number of
+// sweeps.
 func TestMergedNoise(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	s := (&Record{}).add("a", "a", 0)
@@ -403,7 +407,7 @@ func TestCounterFailsOnce(t *testing.T) {
 		Lister: &listed{of: func(int) ([]Target, error) { return []Target{target}, nil }}, Poller: polled(func(context.Context, string) (int64, error) { return 5, nil }),
 		Counter: "ops", Every: 20 * time.Millisecond, For: time.Minute, Timeout: 5 * time.Second, Concurrency: 1, Progress: silent{},
 	}
-	// run ends the survey after ten sweeps, however long they take here.
+	// run ends the survey after ten sweeps, which may take any time.
 	run := func() (*Record, error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -432,7 +436,7 @@ func TestCounterFailsOnce(t *testing.T) {
 	}
 }
 
-// A target that was no longer read, though it was there, is not clean: who knows what it did since.
+// TestStaleTarget checks that a target is not clean if it was listed but no longer read.
 func TestStaleTarget(t *testing.T) {
 	r := recordOf(1, 40, healthy["quiet"](), healthy["quiet"](), healthy["quiet"](), leaking(1, 0))
 	for _, s := range r.Targets[1:] {
@@ -468,7 +472,7 @@ func TestInterned(t *testing.T) {
 	}
 }
 
-// A record reads back as it was written.
+// TestRecordOnDisk checks that a record is read as it was written.
 func TestRecordOnDisk(t *testing.T) {
 	dir := leak.RunDir(t.TempDir())
 	r := recordOf(1, 15, leaking(1, 0), healthy["requests"](), healthy["quiet"]())
@@ -513,7 +517,7 @@ func TestRecordOnDisk(t *testing.T) {
 	}
 }
 
-// Whatever stands in a record, it is read and judged, or refused.
+// FuzzRecord checks that any record is read and judged, or refused.
 func FuzzRecord(f *testing.F) {
 	dir := leak.RunDir(f.TempDir())
 	if err := recordOf(1, 13, leaking(1, 0), healthy["requests"]()).Write(dir); err != nil {
@@ -544,7 +548,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// Whatever a page of metrics says, there is a number of operations or an error.
+// FuzzSumOf checks that any metrics page gives a number of operations or an error.
 func FuzzSumOf(f *testing.F) {
 	f.Add([]byte(metrics), "http_requests_total")
 	f.Add([]byte(metrics), "latency")
@@ -700,7 +704,7 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-// The text says it in the first lines, names the worst, and is printable whatever a profile holds.
+// TestText checks that the text starts with the verdict, names the worst target, and is printable for any profile.
 func TestText(t *testing.T) {
 	r := recordOf(1, 20, leaking(1, 0), leaking(2, 0), healthy["quiet"](), healthy["quiet"]())
 	r.Stacks[2] = leak.Stack{State: "chan send", Frames: []leak.Frame{{Func: "example.org/queue.(*Q).Put\x1b[2J", File: "q.go", Line: 9}}}

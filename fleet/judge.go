@@ -12,18 +12,18 @@ import (
 	"github.com/leakrig/leakrig/stats"
 )
 
-// The numbers of the gates, beside those that package checks has.
+// Thresholds of the gates, in addition to those of package checks.
 const (
 	// fewest is how many points any judgement needs.
 	fewest = 6
-	// minRises is how often a series must have reached a new height. What is created once and kept, a pool
-	// that got two members more, makes a perfect trend and no leak.
+	// minRises is how often a series must reach a new height. A resource that is created once and kept, such as two
+	// more members of a pool, is a perfect trend but not a leak.
 	minRises = 5
 	// moreThanElsewhere is how many times a gain must be what others lose on the same stack.
 	moreThanElsewhere = 1.5
 )
 
-// Bounds are what growth is held against.
+// Bounds limit growth.
 type Bounds struct {
 	// PerHour and PerOperation are the most that the goroutines on one stack of one target may grow.
 	PerHour      float64 `json:"perHour"`
@@ -32,29 +32,27 @@ type Bounds struct {
 	MinJudged float64 `json:"minJudged"`
 }
 
-// Judge decides. Every stack of every target is a series of its own, and so are the goroutines of a target in
-// all; a sweep more or less is nothing, the clock or the counter is the scale. A series leaks if
+// Judge decides. Every stack of every target is a series, and so is the total of a target's goroutines. The scale is
+// the clock or the counter, so single missed sweeps do not matter. A series leaks if
 //
-//   - it gained more than [checks.ComeAndGo], and its Theil–Sen slope is over the bound, over all points and the
+//   - it gained more than [checks.ComeAndGo], and its Theil–Sen slope exceeds the bound, over all points and at the
 //     lower end of its 95 % interval;
-//   - the trend is sustained: the exact one-sided Mann–Kendall p-value is within this test's share of the
-//     false-alarm budget, which all series of all targets share;
-//   - it reached a new height at least minRises times, and fell in between by no more than a quarter of what
-//     it gained, odd sweeps left out;
-//   - it gained far more than the same stack lost in other targets. Where goroutines live for long, sweeps are
-//     not exchangeable, and the p-value does not hold: the number of workers wanders. Then it wanders down in
-//     some targets as it wanders up in others. A leak has no such mirror image, and a fleet shows whether there
-//     is one, which no single process can;
-//   - it has not slowed down: the last half has half the slope, the last quarter two thirds, give or take the
-//     one goroutine by which a count can be off.
+//   - the trend is sustained: the exact one-sided Mann–Kendall p-value is within this test's share of the false-alarm
+//     budget, which all series of all targets share;
+//   - it reached a new height at least minRises times, and fell in between by at most a quarter of its growth,
+//     without odd sweeps;
+//   - it gained far more than the same stack lost in other targets. Sweeps of long-lived goroutines are not
+//     exchangeable, and the p-value is invalid: the number of workers fluctuates. Then it falls in some targets as it
+//     rises in others. A leak has no such mirror image. Only a fleet can show this;
+//   - it has not slowed down: the last half has half the slope, and the last quarter two thirds, within the one
+//     goroutine by which a count can be off.
 //
-// It is undecided if the trend is sustained and one of the others stands in the way, or if only the trend does,
-// which would be sustained enough were its target the only one that is watched. Everything else is clean: a
-// fleet has thousands of series that come and go, and each of them to be ruled out would leave none decided.
-// What growth could not have been seen is told instead (Floor).
+// It is undecided if the trend is sustained and another condition fails, or if only the trend fails and would be
+// sustained enough with a single target. Everything else is clean: a fleet has thousands of fluctuating series, and
+// ruling out growth in each would decide none. Instead, Floor states the smallest detectable growth.
 //
-// A target is not judged where it has fewer points than the smallest significant trend needs, or an undecided
-// series. If too many are not, the fleet is not clean, whatever the others are.
+// A target is not judged if it has too few points for a significant trend, or an undecided series. If too many
+// targets are not judged, the fleet is not clean.
 func Judge(r *Record, b Bounds) *Verdict {
 	v := &Verdict{
 		Schema: VerdictSchema, Interrupted: r.Interrupted, Sweeps: len(r.Sweeps), MinJudged: b.MinJudged,
@@ -94,8 +92,8 @@ func needed(alpha float64) int {
 	return n
 }
 
-// floor is the growth per hour below which nothing could have been found: in so many points over so long a
-// time, without any noise.
+// floor returns the smallest growth per hour that can be detected with this number of points and this duration,
+// without noise.
 func floor(v *Verdict, b Bounds) float64 {
 	if v.Hours <= 0 || v.Sweeps < v.Needed {
 		return math.Inf(1)
@@ -119,7 +117,7 @@ type judgement struct {
 // stale is the share of the survey after which a target that is still listed has to have been read to be clean.
 const stale = 0.75
 
-// all stands for the goroutines of a target in all, beside the stacks and Other.
+// all stands for the total of a target's goroutines.
 const all = -2
 
 // target judges every series of one.
@@ -276,8 +274,8 @@ var stops = map[string]string{
 	"last quarter": "it slowed down in the end",
 }
 
-// hasLoad tells whether operations are known and there were some wherever growth is looked for: in the first
-// half, in the second, and in the last quarter.
+// hasLoad reports whether operations are known, and whether there were any in the first half, in the second half, and
+// in the last quarter.
 func (s *Series) hasLoad() bool {
 	n := len(s.Operations)
 	if n < fewest || n != len(s.Seconds) {
@@ -342,8 +340,8 @@ func (j *judgement) fall(stack int) float64 {
 	return j.lost[stack]
 }
 
-// lostIn is what a series lost, if it went down as steadily as one has to go up to be looked at: what comes and
-// goes quickly is lower at the end than at the start by chance, and is no mirror image of a leak.
+// lostIn returns the loss of a series that fell as steadily as growth must rise to be considered. A rapidly
+// fluctuating series is lower at the end only by chance, which is not the mirror image of a leak.
 func lostIn(c Counts) float64 {
 	lost := float64(c[0] - c[len(c)-1])
 	if lost <= 0 {
@@ -423,8 +421,8 @@ func (sv *StackVerdict) name() string {
 	return sv.Stack.String()
 }
 
-// census tells of each stack that grows somewhere on how many targets it was, and how many goroutines stand on
-// it at the end in the middle one of those where it does not grow.
+// census returns for each growing stack the number of targets with it, and the median number of goroutines at the end
+// over targets in which it does not grow.
 func (j *judgement) census() (on map[int]int, typical map[int]float64) {
 	on, typical = map[int]int{}, map[int]float64{}
 	ends := map[int][]float64{}

@@ -86,7 +86,7 @@ var healthy = map[string]func() process{
 			return []int32{5, 1, n}
 		}
 	},
-	// As many goroutines as there is traffic, which rises for some time and falls again.
+	// The number of goroutines follows traffic, which rises for some time and falls again.
 	"traffic": func() process {
 		return func(rng *rand.Rand, i int) []int32 {
 			return []int32{5, 1, poisson(rng, 20+15*math.Sin(float64(i)/4))}
@@ -94,8 +94,7 @@ var healthy = map[string]func() process{
 	},
 }
 
-// leaking leaks so many goroutines a minute on stack 2, beside requests that come and go there, of so many on
-// average.
+// leaking leaks perMinute goroutines a minute on stack 2, in addition to transient requests there, beside on average.
 func leaking(perMinute, beside float64) process {
 	return func(rng *rand.Rand, i int) []int32 {
 		n := int32(perMinute * float64(i))
@@ -149,9 +148,8 @@ func trials(full int) int {
 	return full / 10
 }
 
-// How often a fleet of which nothing leaks is called leaking, kind by kind. What comes and goes by chance is
-// what the budget is for; the other kinds break what the p-value takes for granted, and the gates stand
-// against them.
+// TestFleetAlarms measures how often a healthy fleet is called leaking, by kind. The budget covers fluctuations by
+// chance. The other kinds violate the assumptions of the p-value, and the gates must reject them.
 func TestFleetAlarms(t *testing.T) {
 	const targets = 100
 	fleets := trials(100)
@@ -181,7 +179,7 @@ func TestFleetAlarms(t *testing.T) {
 	}
 }
 
-// How slow a leak is found, beside how many requests on the same stack.
+// TestFleetRecall measures the slowest leak that is found, by the number of requests on the same stack.
 func TestFleetRecall(t *testing.T) {
 	for _, tt := range []struct {
 		perMinute, beside float64
@@ -235,7 +233,7 @@ func TestNotJudged(t *testing.T) {
 	if v := Judge(r, Bounds{PerHour: 10, MinJudged: 0.98}); v.Outcome != leak.Clean || v.ExitCode != leak.ExitMet {
 		t.Errorf("%+v", v)
 	}
-	// A leak is one, whatever else was judged.
+	// A leak is reported independent of the other targets.
 	r = recordOf(1, 20, append(quiet(10), leaking(1, 0))...)
 	for _, s := range r.Targets[:5] {
 		s.Seconds, s.Total = s.Seconds[:3], s.Total[:3]
@@ -298,7 +296,7 @@ func TestPerOperation(t *testing.T) {
 	}
 }
 
-// However little is asked for, nothing that was decided on is no clean bill.
+// TestNothingDecided checks that a fleet without any decided target is not clean, for any limit.
 func TestNothingDecided(t *testing.T) {
 	r := recordOf(1, 20, func(_ *rand.Rand, i int) []int32 { return []int32{5, 1, int32(10 * (i / 6))} }) // three large steps
 	v := Judge(r, Bounds{PerHour: 10})
@@ -310,7 +308,7 @@ func TestNothingDecided(t *testing.T) {
 	}
 }
 
-// Growth that is spread over so many stacks that none of them tells is seen in all of them together.
+// TestSpread checks that growth over many stacks, none of which is significant, is found in their total.
 func TestSpread(t *testing.T) {
 	r := recordOf(1, 20, func(_ *rand.Rand, i int) []int32 {
 		counts := make([]int32, 20)

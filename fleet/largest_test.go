@@ -11,9 +11,9 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// The largest record that a thousand targets can make: as many stacks and points as are kept, and every count
-// another in every sweep. It is written as it grows, and judged, in 300 MiB. LEAKRIG_FLEET=long runs it, for it
-// takes half a minute.
+// TestLargest builds the largest possible record of a thousand targets: the maximum of stacks and points, with a
+// different count in every sweep. It is written incrementally and judged within 300 MiB. It takes half a minute and
+// needs LEAKRIG_FLEET=long.
 func TestLargest(t *testing.T) {
 	if os.Getenv("LEAKRIG_FLEET") != "long" {
 		t.Skip("LEAKRIG_FLEET=long runs it")

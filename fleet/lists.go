@@ -95,7 +95,7 @@ func (l *List) read() ([]byte, error) {
 	return l.stdin, nil
 }
 
-// reach refuses what is no address.
+// reach refuses an invalid address.
 func (l *List) reach(address string) (Target, error) {
 	u, err := url.Parse(address)
 	switch {

@@ -45,12 +45,12 @@ type Record struct {
 	For      leak.Duration `json:"for"`
 	// Bounds are those that the survey was judged with.
 	Bounds Bounds `json:"bounds"`
-	// Counter is the metric, or the pprof label, that counts operations, "" where growth is told per hour.
+	// Counter is the metric, or the pprof label, that counts operations; "" if growth is per hour.
 	Counter string  `json:"counter,omitempty"`
 	Sweeps  []Sweep `json:"sweeps"`
 	// Stacks are those of the whole fleet; groups refer to them by their place.
 	Stacks []leak.Stack `json:"stacks"`
-	// Beyond counts targets that there was no room for.
+	// Beyond counts targets beyond the limit.
 	Beyond      int           `json:"beyond,omitempty"`
 	Interrupted bool          `json:"interrupted,omitempty"`
 	Failure     *leak.Failure `json:"failure,omitempty"`
@@ -78,7 +78,7 @@ type Series struct {
 	Name string `json:"name"`
 	// First is the sweep that saw it first, from 0.
 	First int `json:"first,omitempty"`
-	// Gone is set where it was no longer listed, or had restarted, before the survey ended.
+	// Gone is set if the target was no longer listed, or had restarted, before the survey ended.
 	Gone bool `json:"gone,omitempty"`
 	// Failures are readings that did not come about, LastError the last reason.
 	Failures  int    `json:"failures,omitempty"`
@@ -112,7 +112,7 @@ type Group struct {
 	Counts Counts `json:"counts"`
 }
 
-// Counts are counts, one a point. In JSON, those that never change are one number.
+// Counts has one count per point. In JSON, a constant series is one number.
 type Counts []int32
 
 // MarshalJSON writes a list or, of more than one that are all the same, a number.
@@ -139,9 +139,9 @@ func (c *Counts) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]int32)(c))
 }
 
-// maxPoints is how many points one target has at most. Then pairs of them go together, the least count of
-// each, and from then on every point stands for as many sweeps: what comes and goes falls out, and what leaks stays.
-// Were new points those of single sweeps, noise alone would rise from the least of many to the count of one.
+// maxPoints is the maximum number of points of one target. Beyond it, pairs of points are merged by their minimum,
+// and every new point stands for the same number of sweeps: transient goroutines disappear, and leaks stay. If new
+// points were single sweeps, noise alone would rise from the minimum of many to a single count.
 const maxPoints = 120
 
 func (r *Record) add(id, name string, sweep int) *Series {
@@ -150,7 +150,7 @@ func (r *Record) add(id, name string, sweep int) *Series {
 	return s
 }
 
-// maxWarnings bounds what is told of an API server that is away for hours.
+// maxWarnings limits the warnings about an API server that is unavailable for hours.
 const maxWarnings = 50
 
 func (r *Record) warn(format string, args ...any) {
@@ -166,7 +166,7 @@ func (r *Record) fail(err error) {
 	r.Failure = &leak.Failure{Message: err.Error(), Hint: leak.Hint(err)}
 }
 
-// restarted tells whether a counter of operations went back, which only a new process does.
+// restarted reports whether a counter of operations fell, which only a new process does.
 func (s *Series) restarted(operations float64) bool {
 	return len(s.Operations) > 0 && operations < s.latest
 }
@@ -333,7 +333,7 @@ func (r *Record) write(w io.Writer, clean func([]byte) []byte) error {
 	return nil
 }
 
-// Read reads the record of a run directory, and refuses one that is not as it was written.
+// Read reads the record of a run directory, and refuses an altered one.
 func Read(dir leak.RunDir) (*Record, error) {
 	r, seal, err := ReadSealed(dir)
 	if err == nil && len(seal.Altered) > 0 {
@@ -345,7 +345,7 @@ func Read(dir leak.RunDir) (*Record, error) {
 	return r, nil
 }
 
-// ReadSealed reads the record of a run directory, and tells whether it is as it was written.
+// ReadSealed reads the record of a run directory, and reports whether it is unchanged.
 func ReadSealed(dir leak.RunDir) (*Record, leak.Seal, error) {
 	f, err := os.Open(dir.Path(RecordFile))
 	if err != nil {
@@ -369,7 +369,7 @@ func damaged(err error) error {
 
 var errNotWritten = errors.New("not what was written")
 
-// sealOf tells whether a record is as it was written.
+// sealOf reports whether a record is unchanged.
 func sealOf(r *Record, data []byte) leak.Seal {
 	i := bytes.LastIndex(data, []byte(digest))
 	switch {
@@ -384,7 +384,7 @@ func sealOf(r *Record, data []byte) leak.Seal {
 	return leak.Seal{}
 }
 
-// parse decodes a record and refuses one that is not as it was written.
+// parse decodes a record and refuses an altered one.
 func parse(data []byte) (*Record, error) {
 	r, err := decode(data)
 	if err == nil && len(sealOf(r, data).Altered) > 0 {
@@ -415,8 +415,7 @@ func decode(data []byte) (*Record, error) {
 	return &r, nil
 }
 
-// complete writes out the counts that never change and refuses what does not fit together; the record has so
-// many stacks.
+// complete expands constant counts and refuses inconsistent series. stacks is the number of stacks in the record.
 func (s *Series) complete(stacks int) error {
 	n := len(s.Seconds)
 	all := []*Counts{&s.Total}

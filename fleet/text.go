@@ -12,7 +12,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// What a terminal has room for.
+// Limits for a terminal.
 const (
 	textStacks    = 10
 	textTargets   = 5

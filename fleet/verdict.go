@@ -21,7 +21,7 @@ type Verdict struct {
 	Sentence    string `json:"sentence"`
 	RunDir      string `json:"runDir,omitempty"`
 	Interrupted bool   `json:"interrupted,omitempty"`
-	// Sweeps were made in so many Hours, the longest of them in SlowestSweep seconds.
+	// Sweeps is the number of sweeps in Hours. The longest took SlowestSweep seconds.
 	Sweeps       int     `json:"sweeps"`
 	Hours        float64 `json:"hours"`
 	SlowestSweep float64 `json:"slowestSweep"`
@@ -37,7 +37,7 @@ type Verdict struct {
 	Tests            int     `json:"tests"`
 	Alpha            float64 `json:"alpha"`
 	Needed           int     `json:"needed"`
-	// Floor is the growth per hour of one target that could not have been told from nothing.
+	// Floor is the smallest growth per hour of one target that would have been detected.
 	Floor float64 `json:"floor"`
 	// Stacks are those that grow, in most targets first.
 	Stacks []StackVerdict `json:"stacks"`
@@ -47,7 +47,7 @@ type Verdict struct {
 	Warnings  []string      `json:"warnings,omitempty"`
 }
 
-// Tally counts targets. Judged are those that leak and those that are clean; the undecided are none of them.
+// Tally counts targets. Judged are leaking and clean ones, but not undecided ones.
 type Tally struct {
 	Seen      int `json:"seen"`
 	Judged    int `json:"judged"`
@@ -55,7 +55,7 @@ type Tally struct {
 	Clean     int `json:"clean"`
 	Undecided int `json:"undecided"`
 	NotJudged int `json:"notJudged"`
-	// Gone are those that ended, or started anew, before the last sweep. They are judged as the others are.
+	// Gone are targets that ended or restarted before the last sweep. They are judged like the others.
 	Gone int `json:"gone"`
 }
 
@@ -69,17 +69,17 @@ type Unjudged struct {
 type StackVerdict struct {
 	// Stack is nil for the goroutines of a target in all, where they grow on no single one.
 	Stack *leak.Stack `json:"stack,omitempty"`
-	// Leaking and Undecided count the targets in which it grows, On those that had it at any time.
+	// Leaking and Undecided count the targets in which the stack grows, On those that had it at any time.
 	Leaking   int `json:"leaking"`
 	Undecided int `json:"undecided"`
 	On        int `json:"on"`
-	// MedianPerHour is the typical growth of those in which it grows, MedianPerOperation the same where
+	// MedianPerHour is the median growth over the targets in which it grows, MedianPerOperation the same if
 	// operations are known.
 	MedianPerHour      float64 `json:"medianPerHour"`
 	MedianPerOperation float64 `json:"medianPerOperation,omitempty"`
 	// Typical is how many goroutines stand on it at the end in the middle one of the other targets.
 	Typical float64 `json:"typical"`
-	// Targets are those in which it grows, the worst first.
+	// Targets are those in which it grows, worst first.
 	Targets []Growth `json:"targets"`
 }
 
@@ -103,8 +103,8 @@ type Growth struct {
 	Counts  Counts    `json:"counts"`
 }
 
-// JSON is the verdict as JSON. Where it would be larger than leak.MaxOutput, what its last stacks have to tell is left out,
-// half of them at a time, with a warning.
+// JSON returns the verdict as JSON. If it would be larger than leak.MaxOutput, it omits the details of its last
+// stacks, half of them at a time, and adds a warning.
 func JSON(v *Verdict) ([]byte, error) {
 	warnings := v.Warnings[:min(len(v.Warnings), maxWarnings+1)]
 	for all := len(v.Stacks); ; {

@@ -59,7 +59,7 @@ func (m *measurement) blocked(first []leak.Group, again leak.Poll) []leak.Group 
 	return both
 }
 
-// waits tells whether goroutines in this state are blocked; where no state is known they may be.
+// waits reports whether goroutines in this state are blocked; true for an unknown state.
 func waits(state string) bool {
 	return !slices.Contains([]string{"running", "runnable", "syscall", "sleep", "GC worker (idle)"}, state)
 }

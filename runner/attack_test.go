@@ -9,7 +9,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// hostileProbe tells of other stacks at every look.
+// hostileProbe returns other stacks at every reading.
 type hostileProbe struct {
 	looks  *int
 	stacks int
@@ -41,7 +41,8 @@ func TestAttackRawFiles(t *testing.T) {
 	}
 }
 
-// One run keeps a bounded record, all rounds together: what is more ends the variant with a hint, and it is no pass.
+// TestAttackRecord checks the limit on the size of the record of one run: beyond it, the variant ends with a hint and
+// does not pass.
 func TestAttackRecord(t *testing.T) {
 	for name, c := range map[string]struct {
 		probe  hostileProbe

@@ -11,8 +11,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// With clusters of their own, every variant gets one after the other, and one that cannot be booted costs
-// its variant alone.
+// TestOwnClusters boots a separate cluster for every variant, one after the other. A failed boot fails only its
+// variant.
 func TestOwnClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t)
@@ -69,7 +69,7 @@ func TestSharedCluster(t *testing.T) {
 	})
 }
 
-// Rounds end when more would tell nothing new, and the reason is in the record.
+// TestEnough checks that rounds end when more would add nothing, and that the record has the reason.
 func TestEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t)
@@ -92,7 +92,7 @@ func TestEnough(t *testing.T) {
 	})
 }
 
-// A warm-up may have actions of its own.
+// TestWarmupRound checks that a warm-up may have its own actions.
 func TestWarmupRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t)
@@ -115,8 +115,8 @@ func (a *slowAction) Run(ctx context.Context, t leak.Target, first int) (leak.Ta
 	return tally, err
 }
 
-// Where operations did not return, the goroutines are read again ten seconds later; what runs, or has
-// gone by then, is not blocked.
+// TestLookAgain checks that goroutines are read again ten seconds later if operations did not return. Goroutines that
+// run, or are gone by then, are not blocked.
 func TestLookAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// pace is how fast a measurement goes, for whoever watches it.
+// pace is the speed of a measurement, for progress output.
 type pace struct {
 	round  time.Duration // what a round takes, load and settling together
 	warmup int           // rounds of the warm-up still to come
@@ -69,7 +69,7 @@ func (m *measurement) left() time.Duration {
 	return max(0, soak.For.D()-time.Since(m.clock.begin)) + time.Duration(m.run.left)*soak.For.D()
 }
 
-// watch tells whoever watches how the measurement stands.
+// watch reports progress.
 func (m *measurement) watch(format string, args ...any) {
 	doing := fmt.Sprintf(format, args...)
 	w, ok := m.Progress.(leak.Watcher)
@@ -82,7 +82,7 @@ func (m *measurement) watch(format string, args ...any) {
 	})
 }
 
-// series are the default metrics of the probes so far. A sample that lacks its own is left out.
+// series returns the default metrics of the probes so far, without samples that lack theirs.
 func (m *measurement) series() []leak.Series {
 	var all []leak.Series
 	for _, probe := range m.Scenario.Spec.AllProbes() {

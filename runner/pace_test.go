@@ -20,7 +20,7 @@ func (w *watcher) Watch(s leak.Standing) {
 	w.seen, w.times = append(w.seen, s), append(w.times, time.Now())
 }
 
-// Whoever watches is told what goes on, the series so far, and how long it takes still.
+// TestWatched checks that progress has the current step, the series so far, and the remaining time.
 func TestWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t)

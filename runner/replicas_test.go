@@ -100,7 +100,7 @@ func (l herdLauncher) Start(_ context.Context, _ leak.Variant, _ leak.Cluster, _
 	return l.herd, nil
 }
 
-// Each replica has its share of the load, and snapshots, stacks and files of its own.
+// TestReplicas checks that each replica has its own share of the load, snapshots, stacks and files.
 func TestReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _, a := newHerd(t)

@@ -21,8 +21,7 @@ import (
 // more: what drains slowly is gone by then, a leak is not.
 const idleFactor = 10
 
-// stopTimeout bounds the stop of a subject, teardownTimeout that of a cluster, in whatever state they
-// are.
+// stopTimeout limits the stop of a subject, teardownTimeout that of a cluster, in any state.
 const (
 	stopTimeout     = 20 * time.Second
 	teardownTimeout = 2 * time.Minute
@@ -47,9 +46,9 @@ type Config struct {
 	Progress leak.Progress
 	// Secrets are kept out of the record.
 	Secrets leak.Secrets
-	// Parameters are the values of the scenario's parameters as the record keeps them; nil keeps all as they are.
+	// Parameters are the values of the scenario's parameters for the record; nil keeps all.
 	Parameters map[string]string
-	// Clean takes what is secret out of a raw file before it is written; nil leaves files as they were read.
+	// Clean redacts a raw file before it is written; nil keeps files as read.
 	Clean func(name string, data []byte) ([]byte, error)
 	// Version is the rig's own, Args its command line.
 	Version string
@@ -60,7 +59,8 @@ type Config struct {
 	LoadEnv []string
 	// LookAgain has goroutines read a second time where operations did not return.
 	LookAgain bool
-	// Enough is asked after every round whether more are needed, and says why they are not; nil asks nobody.
+	// Enough returns after every round why no more rounds are needed, "" if they are; nil stands for a function that
+	// always returns "".
 	Enough func(v leak.Variant, record leak.VariantRecord) string
 	// Resume is the record of a soak that was cut short, to go on with; nil starts from the beginning.
 	Resume *leak.Record
@@ -159,7 +159,7 @@ func (r *run) keepFile(name string, data []byte) error {
 	return nil
 }
 
-// all is the run. A variant's failure is in its record, and the next variant goes on; what is returned
+// all runs all variants. The record has the failure of a variant, and the next variant continues. A returned error
 // ended the run.
 func (r *run) all(ctx context.Context) (err error) {
 	r.build(ctx)
@@ -216,7 +216,7 @@ func (r *run) up(ctx context.Context, v leak.Variant) error {
 	return nil
 }
 
-// onCluster measures one variant, on a cluster of its own where the scenario asks for that.
+// onCluster measures one variant, on a separate cluster if the scenario requires it.
 func (r *run) onCluster(ctx context.Context, v leak.Variant, record *leak.VariantRecord) (err error) {
 	if r.Boot == nil || !r.OwnClusters {
 		return r.variant(ctx, v, record)
@@ -232,8 +232,7 @@ func (r *run) onCluster(ctx context.Context, v leak.Variant, record *leak.Varian
 	return r.variant(ctx, v, record)
 }
 
-// build builds every variant before anything is booted, so that a program that does not compile is
-// told at once.
+// build builds every variant before anything boots, so that compile errors are reported at once.
 func (r *run) build(ctx context.Context) {
 	for i, v := range r.Variants {
 		if i < len(r.record.Variants) {
@@ -305,7 +304,7 @@ func (r *run) down(ctx context.Context, wrong bool) error {
 	return nil
 }
 
-// healthy tells whether the cluster still answers.
+// healthy returns an error if the cluster no longer answers.
 func (r *run) healthy(ctx context.Context) error {
 	if r.cluster == nil {
 		return nil

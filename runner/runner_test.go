@@ -79,7 +79,7 @@ func checkVariant(t *testing.T, v *leak.VariantRecord) {
 	if v.Failure != nil || len(v.Snapshots) != 4 || v.Idle == nil {
 		t.Fatalf("%s: failure %+v, %d snapshots, idle %v", v.Name, v.Failure, len(v.Snapshots), v.Idle)
 	}
-	// The warm-up is told, and not counted.
+	// The record has the warm-up, but does not count it.
 	if len(v.Warmup) != 1 || v.Warmup[0].Action != "post" || v.Warmup[0].Attempted != 4 || v.Snapshots[0].Load != nil {
 		t.Errorf("%s: warm-up %+v", v.Name, v.Warmup)
 	}
@@ -91,8 +91,8 @@ func checkVariant(t *testing.T, v *leak.VariantRecord) {
 		if i > 0 && i < 4 && (len(s.Load) != 1 || s.Load[0].Attempted != 4) {
 			t.Errorf("%s: round %d: load %+v", v.Name, i, s.Load)
 		}
-		// Ten that stay, and one for each operation, those of the warm-up included. What the reading saw
-		// beyond the minima of the last window is left out.
+		// Ten that stay, and one for each operation, including the warm-up. Goroutines beyond the minima of the last
+		// window are omitted.
 		g := s.Sample("goroutine")
 		leaks := int64(4 + 4*round)
 		if got := g.Values["count"]; got != float64(10+leaks) {
@@ -105,7 +105,7 @@ func checkVariant(t *testing.T, v *leak.VariantRecord) {
 		if !reflect.DeepEqual(g.Groups["dump"], want) {
 			t.Errorf("%s: snapshot %d: groups %v, want %v", v.Name, i, g.Groups["dump"], want)
 		}
-		// A source that was not polled stays as it was read.
+		// A source that was not polled is not changed.
 		if want := []leak.Group{{Stack: "coarse", Count: 17 + leaks}}; !reflect.DeepEqual(g.Groups["profile"], want) {
 			t.Errorf("%s: snapshot %d: profile %v, want %v", v.Name, i, g.Groups["profile"], want)
 		}
@@ -135,8 +135,8 @@ func checkVariant(t *testing.T, v *leak.VariantRecord) {
 	}
 }
 
-// The one goroutine of an idle program may be in another state at every look: there is no group then that was there
-// all the time, and the sample keeps what it saw.
+// TestNoGroupStays checks a program whose only goroutine is in another state at every reading: no group exists in all
+// readings, and the sample keeps the groups that it saw.
 func TestNoGroupStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, looks := newLab(t), 0
@@ -233,8 +233,8 @@ func TestUnsettled(t *testing.T) {
 	})
 }
 
-// What goes wrong in one variant is in its record with its stage, and the next variant is measured;
-// what goes wrong with the cluster ends the run. Either way nothing is left running.
+// TestFailures checks that the record has the failure of a variant with its stage, and that the next variant is
+// measured. A failure of the cluster ends the run. In both cases nothing is left running.
 func TestFailures(t *testing.T) {
 	broken := leak.WithHint(errors.New("broken"), "mend it")
 	const whole = 4
@@ -399,8 +399,8 @@ func TestInterrupted(t *testing.T) {
 					t.Errorf("%s: failure %+v", v.Name, v.Failure)
 				}
 			}
-			// What is done after the interrupt is only what it takes to end; a build that was next in line
-			// gets a context that has ended, which the go command heeds.
+			// After the interrupt, only cleanup happens. The next build gets a cancelled context, which the go
+			// command honours.
 			for _, e := range l.events[i+1:] {
 				if !strings.HasPrefix(e, "stop") && !strings.HasPrefix(e, "build") && e != "close" {
 					t.Errorf("after the interrupt: %s", e)

@@ -13,25 +13,26 @@ import (
 const (
 	// firstOperations are those of the first round, unless they take too long.
 	firstOperations = 10
-	// Every other round grows: short ones fourfold, longer ones a bit more than twofold. Two rounds alike tell growth by
-	// the operation from what has become as large as the largest round: a backlog, and what the runtime keeps of it.
+	// Every other round grows: short ones fourfold, longer ones 2.25-fold. Two rounds of the same size distinguish
+	// growth by the operation from growth by the largest round, such as a backlog and the memory that the runtime
+	// keeps for it.
 	shortRound, shortFactor, longFactor = 200 * time.Millisecond, 4.0, 2.25
-	// wantedRounds should fit into the budget however slow the load is: fewer show no trend.
+	// wantedRounds should fit into the budget for any speed of the load: fewer show no trend.
 	wantedRounds = 10
 	// confirmAgain is how many rounds go by before a decision that idling did not confirm is tried again.
 	confirmAgain = 3
 	// warmOperations and warmTime end the warm-up, whichever comes first.
 	warmOperations, warmTime = 20, time.Second
 	controlTime              = 500 * time.Millisecond
-	// What has grown by no more than so many, or has gone but for a twentieth, does not linger.
+	// Growth of at most fewUnits, or of which all but a twentieth is gone, does not linger.
 	fewUnits, lingering = 5.0, 20
 	lingerSlack         = 10 * time.Second
 	// calmLooks is how many measurements in a row must find that nothing goes any more where something did.
 	calmLooks = 2
 )
 
-// bearable is how much a program may be made to grow, by unit: what it runs on is not the rig's to use up, a process
-// of Go ends at 10,000 threads, and a dump of more goroutines stops it for long.
+// bearable limits the growth of a program, by unit: leakrig must not exhaust the machine, a Go process ends at 10,000
+// threads, and a dump of more goroutines stops the program for long.
 var bearable = map[string]float64{"bytes": 320 << 20, "goroutines": 20_000, "descriptors": 2_000, "threads": 500}
 
 // warmScaled warms up with more and more operations, until a quarter of a minimal load is warm. It returns how
@@ -111,8 +112,8 @@ func (m *measurement) scaled(ctx context.Context) error {
 	return m.drain(ctx, ripens)
 }
 
-// confirm asks again after idling whether all is decided, and where what grew is so young that it may yet end by
-// itself, once more when it is older.
+// confirm checks again after idling whether everything is decided. If the growth is young enough to end without load,
+// it checks once more when the growth is older.
 func (m *measurement) confirm(ctx context.Context, round int) (done bool, err error) {
 	old := m.record.Snapshots[0].Time.Add(leak.Linger)
 	for _, wait := range []time.Duration{0, time.Until(old)} {
@@ -165,8 +166,8 @@ func (m *measurement) drain(ctx context.Context, atLeast time.Duration) error {
 	}
 }
 
-// goesAway tells whether units that come whole, of which more than a few came since the baseline, became fewer
-// between two measurements, and are not yet all gone.
+// goesAway reports whether countable resources, of which more than a few appeared since the baseline, declined
+// between two measurements and are not yet all gone.
 func (m *measurement) goesAway(base, last, before, now *leak.Snapshot) bool {
 	for _, sample := range now.Samples {
 		a, b, c := base.Sample(sample.Probe), last.Sample(sample.Probe), before.Sample(sample.Probe)
@@ -197,7 +198,8 @@ func loadTime(tallies []leak.Tally) time.Duration {
 type growing struct {
 	deadline time.Time
 	idle     time.Duration
-	// Of the last round: its size and operations, what a unit of size took, and what the round took beyond its load.
+	// Of the last round: its size and operations, the time per unit of size, and the time of the round beyond its
+	// load.
 	size, operations int
 	each, overhead   time.Duration
 	took             time.Duration

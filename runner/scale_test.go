@@ -42,8 +42,8 @@ func budgeted(t *testing.T, each time.Duration) *lab {
 	return l
 }
 
-// Rounds grow as long as the time budget allows, however fast or slow the load is, and there are enough of them
-// for a trend.
+// TestRoundsGrowWithinTheBudget checks that rounds grow within the time budget for any speed of the load, and that
+// there are enough for a trend.
 func TestRoundsGrowWithinTheBudget(t *testing.T) {
 	for _, each := range []time.Duration{100 * time.Microsecond, time.Millisecond, 20 * time.Millisecond, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestRoundsGrowWithinTheBudget(t *testing.T) {
 	}
 }
 
-// What is decided at a look and still is after idling ends the run.
+// TestDecidedRunsEndEarly checks that a run ends when it is decided at a look and after idling.
 func TestDecidedRunsEndEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := budgeted(t, time.Millisecond)

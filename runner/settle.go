@@ -19,7 +19,7 @@ type window struct {
 	// counts holds the groups that were there at every poll so far, with their minimum.
 	counts map[string]int64
 	polls  int
-	// torn marks a window that was cut short: its source went to and fro until the timeout.
+	// torn marks a truncated window: its source fluctuated until the timeout.
 	torn bool
 }
 
@@ -118,7 +118,7 @@ func settle(ctx context.Context, spec leak.SettleSpec, poll polling) (settled, e
 	}
 }
 
-// forget drops the stacks that neither window has: a subject may tell of others at every look.
+// forget drops the stacks that neither window has: a subject may serve other stacks at every reading.
 func (s *settled) forget(before *window) {
 	maps.DeleteFunc(s.stacks, func(id string, _ leak.Stack) bool {
 		_, now := s.last.counts[id]

@@ -51,7 +51,7 @@ func TestSettle(t *testing.T) {
 		},
 		{
 			"what the load started ends, one a second", one(func(i int64) int64 { return max(20-i/5, 3) }),
-			// The minimum falls until window 17; window 18 is the first that is no lower.
+			// The minimum falls until window 17; window 18 is the first without a lower one.
 			true, 19 * 5, "no group", 3,
 			map[string]int64{"a": 3},
 		},

@@ -17,16 +17,16 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// clock is where a soak stands: a round may begin every so often from begin on, which moves with the time in
-// which the rig did not run.
+// clock is the schedule of a soak: a round may begin at intervals from begin on, which moves by the time in which
+// leakrig did not run.
 type clock struct {
 	begin time.Time
 	// slot is the next of these moments, from 0.
 	slot int
 }
 
-// due tells how long to wait for the next round, and how many were missed because the last one took too long: a
-// late one begins at once, and those missed are not made up for. ok is false where the soak is over.
+// due returns how long to wait for the next round, and how many rounds were missed because the last one took too
+// long. A late round begins at once, and missed ones are skipped. ok is false if the soak is over.
 func (c *clock) due(spec leak.SoakSpec) (wait time.Duration, late bool, missed int, ok bool) {
 	every, now := spec.Every.D(), time.Since(c.begin)
 	slot := c.slot
@@ -46,7 +46,7 @@ func (c *clock) due(spec leak.SoakSpec) (wait time.Duration, late bool, missed i
 // that was lost, at most so many, are not used again.
 const operationsApart = 1_000_000
 
-// maxResumed bounds the resumptions that are told one by one.
+// maxResumed limits how many resumptions the record lists.
 const maxResumed = 20
 
 // soak measures rounds by time.
@@ -135,8 +135,8 @@ func (m *measurement) checkpoint(ctx context.Context, round int) (gone []string)
 	return gone
 }
 
-// mark notes what the processes can be known by. Where one does not say, or the rig is interrupted, what it was
-// known by before still holds.
+// mark records the identity of the processes. If a process has none, or leakrig is interrupted, the previous identity
+// stays valid.
 func (m *measurement) mark(ctx context.Context, s *leak.SoakRecord) {
 	if m.Identity == nil {
 		return
@@ -156,8 +156,8 @@ func (m *measurement) mark(ctx context.Context, s *leak.SoakRecord) {
 	s.Processes = marks
 }
 
-// once is the name under which a raw file of a soak's round is kept, and whether it is there already, from a
-// round that told the same.
+// once returns the name of a raw file of a soak's round, and whether a round with the same content has already stored
+// it.
 func (m *measurement) once(name string, f leak.File) (kept string, have bool) {
 	if m.Scenario.Spec.Soak == nil || !strings.Contains(name, "/round-") {
 		return name, false // a soak idles again and again, into the same folder

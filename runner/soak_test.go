@@ -29,7 +29,7 @@ func soakLab(t *testing.T) *lab {
 	return l
 }
 
-// fakeIdentity says that the process is the same, unless it is to be another.
+// fakeIdentity says that the process is the same, unless other is set.
 type fakeIdentity struct{ other error }
 
 func (f *fakeIdentity) Mark(ctx context.Context, _ leak.Target) (leak.ProcessMark, error) {
@@ -101,7 +101,7 @@ func TestSoak(t *testing.T) {
 		if s := v.Soak; s.Stride != 4 || s.Late != 0 || s.Missed != 0 || v.Stopped != "" || !record.SoakOver() {
 			t.Errorf("%+v, stopped %q", s, v.Stopped)
 		}
-		// What the fake probe reads is always the same, so it is on disk once.
+		// The fake probe always reads the same content, so the disk has it once.
 		if n := onDisk(t, l.Dir); n != 1 {
 			t.Errorf("%d raw files of rounds", n)
 		}
@@ -175,7 +175,8 @@ func killed(t *testing.T, l *lab, n int, interrupted bool) {
 	}
 }
 
-// Wherever the rig is killed, the next start goes on; the round in flight is lost, and nothing else.
+// TestSoakIsResumed checks that the next start resumes the soak after a kill at any point, and loses only the round
+// in progress.
 func TestSoakIsResumed(t *testing.T) {
 	for seed := range uint64(5) {
 		bubble(t, fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -21,20 +21,19 @@ const maxWarnings = 50
 // metric is one of one probe.
 type metric struct{ probe, name string }
 
-// thin keeps of a soak's snapshots, baseline first, those of every so manieth round (the stride), the first,
-// the last, and both sides of the steepest step of each metric: the largest rise per round between two
-// neighbours. Where these are more than most, the oldest that are on no double stride go; once all are on one,
-// the stride has doubled. So there are always about as many, evenly apart but for the older ones, which may be
-// twice as far, and what they take does not rise and fall. A snapshot that goes leaves its load with the next
-// one. shots is not changed.
+// thin keeps these snapshots of a soak, baseline first: one per stride rounds, the first, the last, and both sides of
+// the steepest step of each metric, which is the largest rise per round between two neighbours. If there are more
+// than most, it drops the oldest that are not on the double stride. Once all are on it, the stride has doubled. So
+// the number of snapshots is nearly constant, and they are evenly spaced, except that older ones may be twice as far
+// apart. A dropped snapshot passes its load to the next one. thin does not change shots.
 //
-// A step over rounds that went is never steeper than the steepest within it, so that the step that is kept is
-// the steepest of all that were ever measured.
+// A step over dropped rounds is never steeper than the steepest step within it. So the kept step is the steepest that
+// was ever measured.
 func thin(shots []leak.Snapshot, stride, most int, metrics []metric) ([]leak.Snapshot, int) {
 	stays := steepest(shots, metrics)
 	stays[0], stays[len(shots)-1] = true, true
 	drop, left := map[int]bool{}, len(shots)
-	// prune drops, oldest first, what is not on the stride, until at most enough are left.
+	// prune drops snapshots that are not on the stride, oldest first, until at most enough are left.
 	prune := func(stride, enough int) {
 		for i := 0; i < len(shots) && left > enough; i++ {
 			if !stays[i] && !drop[i] && shots[i].Round%stride != 0 {
@@ -208,7 +207,7 @@ func everySnapshot(v *leak.VariantRecord) func(func(*leak.Snapshot) bool) {
 	}
 }
 
-// filesOf are the raw files that a variant's record refers to, those of its replicas left out.
+// filesOf returns the raw files of a variant's record without those of its replicas.
 func filesOf(v *leak.VariantRecord) map[string]bool {
 	files := map[string]bool{}
 	for s := range everySnapshot(v) {

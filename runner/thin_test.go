@@ -10,8 +10,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Whatever is measured: the first and the last snapshot stay, and so do both sides of the steepest round that
-// ever was; no round and no operation is lost; and there are never too many.
+// TestThin checks for any measurements that the first and the last snapshot and both sides of the steepest round
+// stay, that no round and no operation is lost, and that there are never too many snapshots.
 func TestThin(t *testing.T) {
 	metrics := []metric{{"goroutine", "count"}, {"heap", "alloc"}}
 	for seed := range uint64(60) {
@@ -81,7 +81,8 @@ func TestThin(t *testing.T) {
 	}
 }
 
-// However long it goes on, as many are kept, and no two of them are more than twice as far apart as others.
+// TestThinIsEven checks that the number of kept snapshots is constant over time, and that no two are more than twice
+// as far apart as others.
 func TestThinIsEven(t *testing.T) {
 	var shots []leak.Snapshot
 	stride := 1
@@ -125,7 +126,7 @@ func TestMerged(t *testing.T) {
 	if sum := sumTallies(many); len(sum[0].Errors) != maxErrors || sum[0].Errors[0].Message != "m0" {
 		t.Errorf("%+v", sum[0].Errors)
 	}
-	// What was lost with a worker stays, however little it was, and however often it is summed up again.
+	// The record keeps operations that were lost with a worker, for any number and after any number of summations.
 	many = append(many, leak.Tally{Action: "post", Errors: []leak.ErrorCount{{Message: "worker 1 of 2 lost: evicted", Count: 1, Lost: true}}})
 	if sum := sumTallies(append(many, sumTallies(many)...)); sum[0].Errors[0] != (leak.ErrorCount{Message: "worker 1 of 2 lost: evicted", Count: 2, Lost: true}) {
 		t.Errorf("%+v", sum[0].Errors)

@@ -30,7 +30,7 @@ type measurement struct {
 	// invocations that each got of an action, by its name.
 	replicas []*measurement
 	turns    map[string][]int
-	// clock is that of a soak, nil for any other run; files are the raw files that are kept, by what they tell.
+	// clock is the schedule of a soak, nil in other runs. files are the kept raw files by their content.
 	clock *clock
 	files map[string]string
 	// vitals are those of each process when they were last read, by component; activity is what they did during the
@@ -335,7 +335,7 @@ func (m *measurement) keepOne(ctx context.Context, round int, load []leak.Tally)
 			if ctx.Err() != nil {
 				return err
 			}
-			// What was read is kept; the check that needs the second dump is then undecided.
+			// The readings are kept. The check that needs the second dump is then undecided.
 			if m.Scenario.Spec.Soak == nil || len(m.record.Warnings) < maxWarnings {
 				m.record.Warnings = append(m.record.Warnings, fmt.Sprintf("round %d: second dump: %v", round, err))
 			}
@@ -490,8 +490,7 @@ func (m *measurement) settle(ctx context.Context) (settlement, error) {
 	return all, sleep(ctx, spec.Quiet.D())
 }
 
-// useMinima replaces what the sample happened to see by the minima of the last settle window. The raw
-// files stay as they were read.
+// useMinima replaces the groups of the sample by the minima of the last settle window. The raw files stay as read.
 func (m *measurement) useMinima(sample *leak.Sample, s settled) {
 	sample.Values[m.Metrics[sample.Probe][0].Name] = float64(s.last.total)
 	if len(s.last.counts) == 0 {
@@ -519,7 +518,7 @@ func (m *measurement) useMinima(sample *leak.Sample, s settled) {
 	sample.Groups[s.last.source] = minima
 }
 
-// intern keeps the stacks that the sample's groups refer to, once for the variant, and tells how large the new ones are.
+// intern stores the stacks of the sample's groups once per variant, and returns the size of the new ones.
 func (m *measurement) intern(sample leak.Sample, known ...map[string]leak.Stack) (added int64) {
 	for _, groups := range sample.Groups {
 		for _, g := range groups {
@@ -537,7 +536,7 @@ func (m *measurement) intern(sample leak.Sample, known ...map[string]leak.Stack)
 	return added
 }
 
-// line tells a snapshot in one line: the default metric of every probe, and what it grew.
+// line formats a snapshot in one line: the default metric of every probe, and its growth.
 func (m *measurement) line(s *leak.Snapshot) string {
 	text := fmt.Sprintf("%s: baseline", m.name)
 	if s.Round > 0 {

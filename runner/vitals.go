@@ -14,7 +14,7 @@ import (
 // what reading them costs the process, and by how much that varies, is not the load's.
 const stretches = 5
 
-// warnUnknown is what a record says where nothing tells one process from another.
+// warnUnknown is the warning of a record if processes cannot be distinguished.
 const warnUnknown = "restarts cannot be detected: it does not serve /debug/pprof/heap, and the platform does not report them"
 
 func isRestart(err error) bool {
@@ -101,8 +101,8 @@ func (m *measurement) look(ctx context.Context) ([]leak.Activity, error) {
 	return did, nil
 }
 
-// loadWatched puts the load of a round on all replicas and notes what they did meanwhile. What a load sets off
-// may come a moment after it.
+// loadWatched runs the load of a round on all replicas and records their activity. Activity may follow the load after
+// a moment.
 func (m *measurement) loadWatched(ctx context.Context, round int) ([]leak.Tally, error) {
 	if m.Vitals == nil {
 		return m.loadSized(ctx, round)

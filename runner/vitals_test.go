@@ -8,8 +8,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// A process that begins anew ends the measurement of its variant, wherever in a round it does, and the next one is
-// measured.
+// TestAttackRestart checks that a restarted process ends the measurement of its variant at any point of a round, and
+// that the next variant is measured.
 func TestAttackRestart(t *testing.T) {
 	for name, change := range map[string]func(*leak.Vitals){
 		"another process":         func(v *leak.Vitals) { v.Process = "process 2" },

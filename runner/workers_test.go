@@ -37,8 +37,8 @@ func (a *sharedAction) Spread(_ context.Context, _ leak.Target, first, workers i
 	return leak.Tally{Attempted: 6, Succeeded: 4, Failed: 2, Workers: []leak.WorkerTally{{First: first, Operations: 2, Lost: "evicted"}}}, nil
 }
 
-// Where an action says workers, they perform it, with the numbers of operations going on from round to round
-// whoever was lost; where the cluster has none, nothing is measured.
+// TestWorkers checks that workers perform an action with workers, that operation numbers continue between rounds even
+// if workers are lost, and that nothing is measured if the cluster does not support workers.
 func TestWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t)
