@@ -16,7 +16,7 @@ const (
 	// AllLeak and NoneLeaks: both ends are alike.
 	AllLeak   = "all leak"
 	NoneLeaks = "none leaks"
-	// Wrong: an end is not what was said of it. Untold: an end could not be told.
+	// Wrong: an end is not as given. Untold: an end is undecided.
 	Wrong  = "not as expected"
 	Untold = "undecided"
 )
@@ -36,7 +36,7 @@ type Answer struct {
 	LeakyRuns int `json:"leakyRuns,omitempty"`
 	LeakyOf   int `json:"leakyOf,omitempty"`
 	CleanOf   int `json:"cleanOf,omitempty"`
-	// Between are versions between the neighbours that could not be had or told.
+	// Between are versions between the neighbours that were unavailable or undecided.
 	Between []Missing `json:"between,omitempty"`
 	// LeftOut are versions between the neighbours that were no candidates.
 	LeftOut []Missing `json:"leftOut,omitempty"`
@@ -112,7 +112,7 @@ func (s *search) names(versions []string) []string {
 	return names
 }
 
-// outermost are the first and the last versions that were told.
+// outermost returns the first and the last decided versions.
 func (s *search) outermost() (first, last string) {
 	for at, c := range s.candidates {
 		if state := s.state(at); state == Leaky || state == Clean {

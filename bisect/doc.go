@@ -1,6 +1,7 @@
-// Package bisect finds the two neighbouring versions between which a leak came or went. It holds the search,
-// its record and its reports: candidates in, an oracle that measures one of them, the boundary out.
+// Package bisect finds the two neighbouring versions between which a leak appeared or disappeared. It contains the
+// search, its record and its reports: the input is a list of candidates and an oracle that measures one of them, the
+// output is the boundary.
 //
-// It runs and builds nothing itself. What comes next is computed from the steps that were taken, and from
-// nothing else, so that a search that was interrupted goes on from its record.
+// It runs and builds nothing itself. The next step depends only on the steps so far, so an interrupted search resumes
+// from its record.
 package bisect

@@ -49,7 +49,7 @@ type end struct {
 
 type side struct{ State, Name, Command, Print string }
 
-// html is one page that needs nothing else: no script, and no file beside it.
+// html writes a self-contained page without scripts.
 func html(w io.Writer, r *Record, _ string) error {
 	v := view{Record: r, Head: r.about(), Says: r.sentence(), Effort: r.effort()}
 	last := map[string]Step{}
@@ -103,7 +103,7 @@ func html(w io.Writer, r *Record, _ string) error {
 // maxBars bounds the strip: of more versions it shows those that were measured.
 const maxBars = 60
 
-// rate is the growth of the check that tells most; nothing below nothing.
+// rate returns the growth of the most significant check; 0 without growth.
 func rate(s Step) float64 {
 	if len(s.Growth) == 0 {
 		return 0
@@ -123,5 +123,5 @@ func prints(s Step) string {
 	return strings.Join(all, ", ")
 }
 
-// AnswersByLine tells whether there is an answer for each release line.
+// AnswersByLine reports whether there is an answer for each release line.
 func (v view) AnswersByLine() bool { return v.Question.AllLines && len(v.Answers) > 0 }

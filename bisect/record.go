@@ -28,11 +28,10 @@ const (
 // maxJSON bounds what is read back: a thousand steps stay far below it.
 const maxJSON = 64 << 20
 
-// State is what a measurement says of a version.
+// State is the result of measuring a version.
 type State string
 
-// The states. Skipped are versions that do not download or do not compile; Unsure are those that were
-// measured, and the checks could not tell.
+// States. Skipped versions do not download or compile. Unsure ones were measured, but the checks were inconclusive.
 const (
 	Leaky   State = "leaky"
 	Clean   State = "clean"
@@ -63,10 +62,10 @@ type Question struct {
 	// Repo is the repository of commits, and Make what is run in each before its program is started.
 	Repo string `json:"repo,omitempty"`
 	Make string `json:"make,omitempty"`
-	// Bad was said to leak, Good not to.
+	// Bad was given as leaking, Good as clean.
 	Bad  string `json:"bad"`
 	Good string `json:"good"`
-	// Given are candidates beside those that the proxy lists.
+	// Given are candidates in addition to those that the proxy lists.
 	Given    []string `json:"given,omitempty"`
 	Pre      bool     `json:"pre,omitempty"`
 	AllLines bool     `json:"allLines,omitempty"`
@@ -81,7 +80,7 @@ type Question struct {
 	Source    string `json:"source,omitempty"`
 }
 
-// Candidate is a version that can be had, as far as can be told without building it.
+// Candidate is a version that appears to be available before it is built.
 type Candidate struct {
 	// Version is a module's version or a commit's full hash.
 	Version string `json:"version"`
@@ -100,7 +99,7 @@ func (c Candidate) Name() string {
 	return c.Version
 }
 
-// Missing is a version that was left out, and why.
+// Missing is a version that was not tested, and the reason.
 type Missing struct {
 	Version string `json:"version"`
 	Why     string `json:"why"`
@@ -133,15 +132,15 @@ type Step struct {
 	// Run is the run directory, relative to the bisection's own; "" where nothing was run.
 	Run    string   `json:"run,omitempty"`
 	Growth []Growth `json:"growth,omitempty"`
-	// BuildSeconds is how long its build took, and WaitSeconds how much of that the search waited for it: the
-	// rest went on beside another step. RunSeconds is the measurement with the start of the subject.
+	// BuildSeconds is the duration of its build. WaitSeconds is how much of that the search waited for; the rest
+	// overlapped with another step. RunSeconds is the measurement, including the start of the subject.
 	BuildSeconds float64   `json:"buildSeconds"`
 	WaitSeconds  float64   `json:"waitSeconds"`
 	RunSeconds   float64   `json:"runSeconds"`
 	At           time.Time `json:"at"`
 }
 
-// measured tells whether the step ran the load.
+// measured reports whether the step ran the load.
 func (s Step) measured() bool { return s.State != Skipped }
 
 // Record is what a bisection wrote (bisect.json).
@@ -156,7 +155,7 @@ type Record struct {
 	Question Question  `json:"question"`
 	// Candidates are in order, oldest first.
 	Candidates []Candidate `json:"candidates"`
-	// Missing could not be resolved, LeftOut could but are no candidates.
+	// Missing could not be resolved. LeftOut could, but are not candidates.
 	Missing []Missing `json:"missing,omitempty"`
 	LeftOut []Missing `json:"leftOut,omitempty"`
 	Steps   []Step    `json:"steps"`
@@ -184,7 +183,7 @@ func (r *Record) Measured() int {
 	return n
 }
 
-// Open tells whether there is something to go on with.
+// Open reports whether the search can be resumed.
 func (r *Record) Open() bool { return r.Finished.IsZero() }
 
 // Resume makes a record of an earlier session ready to go on. What could not be built is tried again: the proxy

@@ -41,7 +41,7 @@ func toJSON(w io.Writer, r *Record, _ string) error {
 	return out.Encode(r)
 }
 
-// RunArgs is the command line of leakrig that runs one version by itself.
+// RunArgs returns the arguments of leakrig that run one version alone.
 func (q Question) RunArgs(version string) []string {
 	args := []string{"run", q.Scenario, "--variant", q.Variant}
 	if q.Kind != OfCommit {
@@ -66,7 +66,7 @@ func (q Question) RunArgs(version string) []string {
 	return args
 }
 
-// Command is what a person types to run one version by itself.
+// Command returns the command line that runs one version alone.
 func (q Question) Command(version string) string {
 	words := append([]string{"leakrig"}, q.RunArgs(version)...)
 	for i, word := range words {
@@ -171,7 +171,7 @@ func seconds(s float64) string {
 	return d.Round(time.Second).String()
 }
 
-// grew is the growth of a step in words, of the check that tells most.
+// grew describes the growth of a step by its most significant check.
 func grew(s Step) string {
 	if len(s.Growth) == 0 {
 		return ""

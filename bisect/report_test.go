@@ -131,7 +131,7 @@ func TestUnfinishedReport(t *testing.T) {
 	}
 }
 
-// Whatever stands in a record, it is shown or refused.
+// FuzzParse checks that any record is shown or refused.
 func FuzzParse(f *testing.F) {
 	w := row(6, 3, Leaky, Clean)
 	r := w.record(w.question())

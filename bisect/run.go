@@ -11,8 +11,8 @@ import (
 
 // Oracle measures versions.
 type Oracle interface {
-	// Measure builds and measures one version. ahead are versions that may come next, likeliest first: they can
-	// be built meanwhile. A version that cannot be had is a step that was skipped; an error ends the search.
+	// Measure builds and measures one version. ahead are versions that may come next, likeliest first, which can be
+	// built at the same time. An unavailable version is a skipped step; an error ends the search.
 	Measure(ctx context.Context, c Candidate, ahead []Candidate) (Step, error)
 }
 
@@ -29,8 +29,8 @@ type Config struct {
 	Begun time.Time
 }
 
-// Run searches until there is an answer, which is then in the record. An error means that the search could not
-// go on; the record is as it was after the last whole step.
+// Run searches until the record has an answer. An error means that the search could not continue; the record then
+// ends with the last complete step.
 func Run(ctx context.Context, c Config) error {
 	r := c.Record
 	begun, earlier := c.Begun, r.Seconds
@@ -67,7 +67,7 @@ func Run(ctx context.Context, c Config) error {
 	return save()
 }
 
-// stop keeps what was found when the search cannot go on. An interruption is no failure of it.
+// stop saves the steps so far when the search cannot continue. An interruption is not a failure.
 func (c Config) stop(ctx context.Context, why error, save func() error) error {
 	if ctx.Err() != nil {
 		c.Record.Interrupted = true
@@ -80,7 +80,7 @@ func (c Config) stop(ctx context.Context, why error, save func() error) error {
 	return why
 }
 
-// told is a step in a line.
+// told formats a step in one line.
 func told(s Step) string {
 	text := string(s.State)
 	if s.Reason != "" {
@@ -170,8 +170,8 @@ func (r *Record) conclude() {
 	r.Sentence = strings.Join(sentences, "; ")
 }
 
-// notAsSaid are the ends that turned out otherwise than was said of them, in sentences. Where each release line
-// is searched by itself, nothing hangs on them, but the user should know.
+// notAsSaid describes the ends whose state is not as given. A search of each release line does not depend on them,
+// but the user should know.
 func (r *Record) notAsSaid() []string {
 	all := search{candidates: r.Candidates, steps: r.Steps, bad: r.Question.Bad, good: r.Question.Good}
 	var wrong []string

@@ -5,15 +5,14 @@ import (
 	"slices"
 )
 
-// most is how often one version is measured where the checks cannot tell, before it is skipped.
+// most is how often an undecided version is measured before it is skipped.
 const most = 2
 
-// search is a search over candidates in order. It has no state of its own: everything follows from the steps.
+// search is a search over candidates in order. It is stateless: everything follows from the steps.
 type search struct {
 	candidates []Candidate
 	steps      []Step
-	// bad and good are what was said of the ends, "" where nothing was: then the first and the last candidates
-	// that can be told are the ends.
+	// bad and good are the given ends, "" if none: then the first and the last decided candidates are the ends.
 	bad, good      string
 	repeats, spots int
 }
@@ -76,13 +75,13 @@ type todo struct {
 type found struct {
 	// next is nil when there is nothing left to measure.
 	next *todo
-	// lo and hi are the ends of what is left between the sides; -1 where there is no such end.
+	// lo and hi are the innermost ends of both sides; -1 if a side has none.
 	lo, hi int
 	// against are candidates outside lo and hi that do not go with their side.
 	against []int
-	// wrong are ends that are not what was said of them.
+	// wrong are ends whose state is not as given.
 	wrong []int
-	// stuck is an end that could not be told, "" where both could.
+	// stuck is an undecided end, "" if both are decided.
 	stuck string
 }
 
@@ -134,7 +133,7 @@ func (s *search) ends() found {
 	if s.bad != "" {
 		return f
 	}
-	// Nobody said anything of the ends of a release line: they are the outermost that can be told.
+	// The ends of a release line are not given: they are the outermost decided candidates.
 	for f.lo < len(s.candidates) && s.state(f.lo) == Skipped {
 		f.lo++
 	}
@@ -152,7 +151,7 @@ func (s *search) ends() found {
 	return f
 }
 
-// said is what was said of a candidate.
+// said returns the given state of a candidate.
 func (s *search) said(at int) State {
 	switch s.candidates[at].Version {
 	case s.bad:
@@ -217,7 +216,7 @@ func (s *search) verify(f found) *todo {
 	return nil
 }
 
-// short tells whether a candidate was not measured as often as the neighbours of the boundary have to be.
+// short reports whether a candidate was measured less often than the neighbours of the boundary require.
 func (s *search) short(at int) bool {
 	seen := s.seen(at)
 	return seen.decided() < 1+s.repeats && seen.unsure <= most && seen.skipped == 0

@@ -129,7 +129,7 @@ func TestEveryBoundary(t *testing.T) {
 				if r.Measured() > Budget(n) {
 					t.Errorf("%d of %d: %d steps, more than %d", boundary, n, r.Measured(), Budget(n))
 				}
-				// What comes next is one of the two that were to be built ahead, but for the very first.
+				// Except for the first, the next step is one of the two that were built ahead.
 				if w.guessed < len(r.Steps)-5 {
 					t.Errorf("%d of %d: %d of %d steps were foreseen", boundary, n, w.guessed, len(r.Steps))
 				}
@@ -187,7 +187,7 @@ func TestSkippedRowIsLeft(t *testing.T) {
 	}
 }
 
-// One that cannot be told is measured again; if it still cannot, it is gone around.
+// TestUnsure checks that an undecided version is measured again, and skipped if it stays undecided.
 func TestUnsure(t *testing.T) {
 	w := row(9, 4, Leaky, Clean)
 	w.states["v1.4.0"] = []State{Unsure, Clean}
@@ -240,7 +240,7 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// A fix that was lost again is seen by a look far from the boundary, and told.
+// TestNotOneBoundary checks that a measurement far from the boundary reveals a fix that was lost again.
 func TestNotOneBoundary(t *testing.T) {
 	w := row(32, 20, Leaky, Clean)
 	for i := 5; i < 10; i++ {
@@ -253,7 +253,7 @@ func TestNotOneBoundary(t *testing.T) {
 		!strings.Contains(a.Sentence, "not the only boundary: v1.8.0 does not go with its side") || w.asked["v1.8.0"] != 2 {
 		t.Errorf("%+v", a)
 	}
-	// Without such looks nobody would know.
+	// Without these measurements, the search would miss it.
 	w = row(32, 20, Leaky, Clean)
 	w.states["v1.8.0"] = []State{Clean}
 	q := w.question()
@@ -265,7 +265,7 @@ func TestNotOneBoundary(t *testing.T) {
 	}
 }
 
-// The ends are held to what was said of them, before anything else is measured.
+// TestEnds checks that the given ends are verified before anything else.
 func TestEnds(t *testing.T) {
 	for name, test := range map[string]struct {
 		first, last []State
@@ -291,7 +291,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// Each release line by itself: a fix in one says nothing of the others.
+// TestAllLines searches each release line separately: a fix in one is independent of the others.
 func TestAllLines(t *testing.T) {
 	w := &world{states: map[string][]State{}, asked: map[string]int{}}
 	for _, line := range []string{"v0.18.8 L", "v0.18.9 L", "v0.19.0 L", "v0.19.1 -", "v0.20.0 L", "v0.20.1 L", "v0.20.2 C", "v0.20.3 C", "v0.21.0-beta.0 L", "v0.21.0-beta.1 C", "v0.21.0 C", "v0.22.0 C", "v0.23.0 -"} {
@@ -317,7 +317,7 @@ func TestAllLines(t *testing.T) {
 	if r.Result != leak.Unmeasured {
 		t.Errorf("a line that could not be told: %s", r.Result)
 	}
-	// What was said of the ends is checked all the same.
+	// The given ends are verified nevertheless.
 	r = w.record(Question{Bad: "v0.18.8", Good: "v0.19.0", AllLines: true, Repeats: 1})
 	r.Candidates = r.Candidates[:3]
 	search1(t, w, r)
@@ -376,7 +376,8 @@ func TestFails(t *testing.T) {
 	}
 }
 
-// What the proxy did not have is named where it lies between the neighbours, and nowhere else.
+// TestMissingIsNamed checks that versions missing from the proxy are named if they lie between the neighbours, and
+// only then.
 func TestMissingIsNamed(t *testing.T) {
 	w := row(5, 3, Leaky, Clean)
 	r := w.record(w.question())

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// IsPre tells whether a version is a pre-release, pseudo-versions included.
+// IsPre reports whether a version is a pre-release or a pseudo-version.
 func IsPre(version string) bool { return semver.Prerelease(version) != "" }
 
-// IsVersion tells whether a word is a full version, as in v0.21.0.
+// IsVersion reports whether a word is a full version, such as v0.21.0.
 func IsVersion(word string) bool {
 	build := semver.Build(word)
 	return semver.IsValid(word) && semver.Canonical(word)+build == word
@@ -19,7 +19,7 @@ func IsVersion(word string) bool {
 // Line is the release line of a version: v0.21 for v0.21.3.
 func Line(version string) string { return semver.MajorMinor(version) }
 
-// Within tells whether a version lies between two others, or is one of them; they may be given in either order.
+// Within reports whether a version is between two others, or one of them. Their order does not matter.
 func Within(version, one, other string) bool {
 	if semver.Compare(one, other) > 0 {
 		one, other = other, one
@@ -34,7 +34,7 @@ func Sort(versions []string) []string {
 	return slices.Compact(sorted)
 }
 
-// between tells whether a module's version lies strictly between two others.
+// between reports whether a version is strictly between two others.
 func between(version, lo, hi string) bool {
 	return version != lo && version != hi && semver.IsValid(version) && semver.IsValid(lo) && Within(version, lo, hi)
 }
@@ -45,5 +45,5 @@ var majorOf = regexp.MustCompile(`/v[0-9]+$`)
 // pseudoVersion is the end of a version that names a commit.
 var pseudoVersion = regexp.MustCompile(`[.-][0-9]{14}-[0-9a-f]{12}$`)
 
-// pseudo tells whether a version names a commit, and not a tag.
+// pseudo reports whether a version names a commit instead of a tag.
 func pseudo(version string) bool { return pseudoVersion.MatchString(version) }

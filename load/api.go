@@ -92,7 +92,7 @@ func (a *api) dial(ctx context.Context, network, address string) (net.Conn, erro
 	return conn, nil
 }
 
-// close cuts the connections, whatever goes on there: to the API server its client has vanished.
+// close cuts the connections. To the API server, its client has vanished.
 func (a *api) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

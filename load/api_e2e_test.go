@@ -25,7 +25,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// met tells which real part a test has met, for `make test` to count.
+// met prints the real part that a test has met, which `make test` counts.
 func met(part string) { fmt.Printf("MET %s\n", part) }
 
 // controlPlane is a real kube-apiserver with a node that is this test's own.

@@ -32,7 +32,7 @@ func (c *Churn) Scaled(factor int) leak.Action {
 	return &scaled
 }
 
-// Validate tells all problems at once.
+// Validate returns all problems.
 func (c *Churn) Validate() error {
 	var bad problems
 	validateObject(&bad, c.Template)

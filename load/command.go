@@ -52,7 +52,7 @@ func (c *Command) Scaled(factor int) leak.Action {
 	return &scaled
 }
 
-// Validate tells all problems at once.
+// Validate returns all problems.
 func (c *Command) Validate() error {
 	var bad problems
 	switch {
@@ -160,7 +160,7 @@ func multiply(t *leak.Tally, operations int) {
 	}
 }
 
-// failsWithBody tells whether curl is told --fail-with-body, beside which it takes no --fail.
+// failsWithBody reports whether curl has --fail-with-body, which excludes --fail.
 func (c *Command) failsWithBody() bool {
 	return strings.Contains(strings.Join(c.Argv, " ")+c.Shell, "fail-with-body")
 }

@@ -35,7 +35,8 @@ func runCommand(t *testing.T, c *Command, target leak.Target, first int) leak.Ta
 	return tally
 }
 
-// An invocation counts for as many operations as it says, and gets the number of the first.
+// TestCommandOperations checks that an invocation counts for its number of operations and gets the number of the
+// first.
 func TestCommandOperations(t *testing.T) {
 	for _, c := range []struct {
 		times, operations int
@@ -62,7 +63,7 @@ func TestCommandOperations(t *testing.T) {
 	}
 }
 
-// What a program finds in its environment: the run's cluster and nobody else's.
+// TestCommandEnvironment checks that the environment of a program refers to the run's cluster and to no other.
 func TestCommandEnvironment(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/home/user/.kube/config")
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
@@ -181,7 +182,7 @@ func TestCommandLeavesNothing(t *testing.T) {
 	}
 }
 
-// running tells whether a process is there and no zombie that nobody has waited for.
+// running reports whether a process exists and is not a zombie.
 func running(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

@@ -62,7 +62,7 @@ func (e *Exec) Scaled(factor int) leak.Action {
 	return &scaled
 }
 
-// Validate tells all problems at once.
+// Validate returns all problems.
 func (e *Exec) Validate() error {
 	var bad problems
 	if len(e.Command) == 0 || e.Command[0] == "" {
@@ -203,7 +203,7 @@ func (a *api) execSPDY(ctx context.Context, at *url.URL, streams remotecommand.S
 
 func (a *api) execWebSocket(ctx context.Context, at *url.URL, streams remotecommand.StreamOptions) error {
 	config := rest.CopyConfig(a.config)
-	// The executor would parse the TLS settings anew for each connection.
+	// The executor would parse the TLS settings for each connection.
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper {
 		if upgrade, ok := rt.(*websocket.RoundTripper); ok {
 			upgrade.TLSConfig = a.tls

@@ -21,7 +21,7 @@ func (e expected) validate(bad *problems) {
 	}
 }
 
-// judge returns a function that tells what is wrong with how a program ended, nil for nothing.
+// judge returns a function that returns an error if a program did not end as expected.
 func (e expected) judge() (func(exit int, stdout, stderr *captured) error, error) {
 	output, err := regexp.Compile(e.Output)
 	if err != nil {

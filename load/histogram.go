@@ -19,8 +19,7 @@ const (
 	latencyFigures  = 3
 )
 
-// histogram counts how long operations took. Two of them add up to the very histogram that one alone would
-// have become, whoever counted.
+// histogram counts durations of operations. The sum of two histograms equals the histogram of all their operations.
 type histogram struct {
 	counts *hdrhistogram.Histogram
 	max    time.Duration

@@ -175,7 +175,8 @@ func accept(w http.ResponseWriter, r *http.Request, protocol string, hasStdin, h
 		}
 	}
 	return c, func() {
-		// Closed with frames of the other side's unread, the connection may be reset, and what was said last lost.
+		// If frames of the other side are unread when the connection closes, it may be reset, and the last message is
+		// lost.
 		select {
 		case <-conn.CloseChan():
 		case <-time.After(time.Second):

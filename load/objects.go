@@ -20,7 +20,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// loadLabel is on every object that an action makes; its value tells rounds apart.
+// loadLabel is on every object that an action creates. Its value identifies the round.
 const loadLabel = "leakrig.dev/load"
 
 const (
@@ -60,7 +60,7 @@ func validateObject(bad *problems, text string) {
 	}
 }
 
-// maxObject bounds an object as it is decoded: an API server takes requests of 3 MiB.
+// maxObject limits the size of a decoded object: an API server accepts requests of 3 MiB.
 const maxObject = 3 << 20
 
 // alias is a value of YAML that stands for another one, which is then decoded again.
@@ -186,7 +186,7 @@ func (o *objects) remove(ctx context.Context, timeout time.Duration) error {
 	}
 }
 
-// apiError tells errors of the API server apart by their reason: messages name the object.
+// apiError groups errors of the API server by their reason, because messages contain the name of the object.
 func apiError(err error) error {
 	var status apierrors.APIStatus
 	switch {

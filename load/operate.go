@@ -52,7 +52,7 @@ func (p *problems) add(field, hint, problem string, args ...any) {
 	*p = append(*p, &leak.FieldError{Field: field, Problem: fmt.Sprintf(problem, args...), Hint: hint})
 }
 
-// template adds a problem where text is no template of an operation.
+// template adds a problem if text is not a valid template.
 func (p *problems) template(field, text string) {
 	if _, err := parseTemplate(text); err != nil {
 		p.add(field, templateHint, "%v", err)
@@ -86,8 +86,8 @@ func perform(ctx context.Context, p pace, first int, in *turns, one func(ctx con
 	return performInLanes(ctx, p, first, in, func(ctx context.Context, _ lane, op int) error { return one(ctx, op) })
 }
 
-// lane is one of those, as many as operations are under way at once, in which they follow one another. Each
-// lane ends with one of the last operations, and that one knows it: what the lane has kept open ends with it.
+// lane is a sequence of operations. There is one lane per concurrent operation. The last operation of a lane knows
+// it, and closes what the lane kept open.
 type lane struct {
 	index int
 	last  bool
@@ -229,7 +229,7 @@ func (t *tallying) sum(took time.Duration) leak.Tally {
 // errSilent is wrapped by the error of an operation that seemed to succeed, without its output.
 var errSilent = errors.New("returned without its output")
 
-// within performs one operation and tells whether it failed because its time was up.
+// within performs one operation and reports whether it exceeded its timeout.
 func within(ctx context.Context, timeout time.Duration, one func(context.Context) error) (timedOut bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -36,8 +36,8 @@ func (p podsOf) where(a *api, t leak.Target) (namespace, selector string) {
 	return cmp.Or(p.Namespace, a.namespace), cmp.Or(p.Selector, t.Selector)
 }
 
-// podsTimeout is how long pods may take to be seen running: the kubelet tells of them a second or so after
-// they have begun to answer. A variable, for tests.
+// podsTimeout is how long pods may take to be reported as running: the kubelet reports them about a second after they
+// start to answer. It is a variable for tests.
 var podsTimeout = 10 * time.Second
 
 // pods lists the names of the running pods that match.

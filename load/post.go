@@ -22,8 +22,8 @@ var postKind = leak.Kind[leak.Action]{
 	},
 }
 
-// maxBody bounds the body of a request, and of an answer that is looked at; maxShown is how many bytes of
-// one an error shows.
+// maxBody limits the body of a request and of a checked response. maxShown is how many bytes of a response an error
+// shows.
 const (
 	maxBody  = 16 << 20
 	maxShown = 200
@@ -48,7 +48,7 @@ func (p *Post) Scaled(factor int) leak.Action {
 	return &scaled
 }
 
-// Validate tells all problems at once.
+// Validate returns all problems.
 func (p *Post) Validate() error {
 	var bad problems
 	if !strings.HasPrefix(p.Path, "/") {

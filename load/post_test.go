@@ -134,8 +134,8 @@ func opOf(r *http.Request) int {
 	return op
 }
 
-// Exactly the operations that were asked for, each once, and as many at once as may be: the server
-// holds every request back until that many are there.
+// TestPostOperations checks that each operation is sent once, with the given concurrency: the server blocks requests
+// until that many have arrived.
 func TestPostOperations(t *testing.T) {
 	for _, c := range []struct{ times, concurrency, first int }{
 		{1, 1, 1},     // the defaults
@@ -230,7 +230,7 @@ func TestPostRequest(t *testing.T) {
 	}
 }
 
-// An answer that says what it should is a success, however long it goes on.
+// TestPostAnswer checks that an expected response of any length is a success.
 func TestPostAnswer(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"unscheduled":null}`, strings.Repeat(" ", maxBody))
@@ -241,7 +241,8 @@ func TestPostAnswer(t *testing.T) {
 	}
 }
 
-// Every way to fail is a failed operation, counted under one message however the operations differ.
+// TestPostFailures checks that every kind of failure is a failed operation, counted under one message for all
+// operations.
 func TestPostFailures(t *testing.T) {
 	const times = 12
 	for _, c := range []struct {
@@ -334,7 +335,7 @@ func TestPostFailures(t *testing.T) {
 	})
 }
 
-// Failures that are told apart come most frequent first, and only the first few.
+// TestPostErrorsMixed checks that different failures are sorted by frequency, and that only the first few are listed.
 func TestPostErrorsMixed(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		// 500 for the tens, 501 to 508 for the rest: seven messages, 500 is seen most.
@@ -355,7 +356,8 @@ func TestPostErrorsMixed(t *testing.T) {
 	}
 }
 
-// The rate is kept on average, however long single operations take: the schedule does not drift.
+// TestPostRate checks that the average rate does not depend on the duration of single operations: the schedule does
+// not drift.
 func TestPostRate(t *testing.T) {
 	const times, rate = 40, 200.0
 	var got seen

@@ -12,7 +12,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// spreadable is an action that workers can perform together: each a part of it, as an action of its own.
+// spreadable is an action that workers can share: each performs a part of it, which is an action too.
 type spreadable interface {
 	leak.Action
 	run(ctx context.Context, t leak.Target, first int) (*outcome, error)
@@ -91,7 +91,7 @@ func (p *pace) limit(parts []part) time.Duration {
 // orderFormat is that of orders and results; the image of workers may be of another version than the rig.
 const orderFormat = 1
 
-// order is what workers are told.
+// order is the instruction for workers.
 type order struct {
 	Format int             `json:"format"`
 	Kind   string          `json:"kind"`
@@ -155,7 +155,7 @@ func spread(ctx context.Context, kind string, a spreadable, t leak.Target, first
 	return tally, err
 }
 
-// newOrder writes down what the workers are told.
+// newOrder encodes the instruction for workers.
 func newOrder(ctx context.Context, kind string, a spreadable, t leak.Target, parts []part) ([]byte, error) {
 	o := order{Format: orderFormat, Kind: kind, Parts: parts, Replicas: len(t.Replicas) > 0}
 	for _, one := range targets(t) {
@@ -214,9 +214,9 @@ func strictly(text []byte, into any) error {
 	return d.Decode(into)
 }
 
-// Work is what one worker does, counted from 0: it reads the order, waits with begin until all are ready, performs
-// its part, and returns its result. When ctx ends, the result is of what was done until then. What went wrong
-// once the order was read is told in the result.
+// Work performs the share of one worker, counted from 0: it reads the order, waits with begin until all are ready,
+// performs its part, and returns its result. If ctx ends, the result covers the operations until then. The result
+// contains errors that occur after the order was read.
 func Work(ctx context.Context, text []byte, worker int, kubeconfig string, begin func(ctx context.Context) error) ([]byte, error) {
 	a, o, err := readOrder(text, worker)
 	if err != nil {
@@ -230,7 +230,7 @@ func Work(ctx context.Context, text []byte, worker int, kubeconfig string, begin
 	return json.Marshal(newResult(done, err))
 }
 
-// result is what a worker tells at its end.
+// result is the report of a worker at its end.
 type result struct {
 	Format int            `json:"format"`
 	Error  string         `json:"error,omitempty"`
@@ -312,7 +312,7 @@ func (t *tallying) merge(other *tallying) error {
 	return t.took.merge(other.took)
 }
 
-// lose counts operations that nobody tells of.
+// lose counts operations that were not reported.
 func (t *tallying) lose(n int, why string) {
 	if n == 0 {
 		return
@@ -322,7 +322,7 @@ func (t *tallying) lose(n int, why string) {
 	t.lost = append(t.lost, leak.ErrorCount{Message: why, Count: n, Lost: true})
 }
 
-// readResult is what a worker has told, nil where nothing came.
+// readResult returns the report of a worker, nil if it has none.
 func readResult(end leak.WorkerEnd) (*outcome, error) {
 	if end.Result == nil {
 		return nil, nil

@@ -38,7 +38,7 @@ func (c *Command) Spread(ctx context.Context, t leak.Target, first, workers int,
 	return tally, err
 }
 
-// Program is what workers need beside the rig.
+// Program is the program that workers need in addition to leakrig.
 func (c *Command) Program() string {
 	if c.Shell != "" || len(c.Argv) == 0 {
 		return "sh"
@@ -46,7 +46,7 @@ func (c *Command) Program() string {
 	return c.Argv[0]
 }
 
-// split has each invocation count for as many operations as it does.
+// split keeps the number of operations per invocation.
 func (c *Command) split(first, n int) []part {
 	parts := c.pace.split(first, n)
 	for i := range parts {
@@ -55,7 +55,7 @@ func (c *Command) split(first, n int) []part {
 	return parts
 }
 
-// workerTransport keeps connections between operations, as many as are under way at once.
+// workerTransport keeps one connection per concurrent operation.
 func workerTransport() http.RoundTripper {
 	return &http.Transport{MaxIdleConnsPerHost: maxConcurrency}
 }
@@ -78,7 +78,7 @@ func (*Command) address(ctx context.Context, t leak.Target) (string, error) {
 	return t.InCluster(ctx)
 }
 
-// The others go to the API server, which a pod finds by itself.
+// The others use the API server, which a pod finds without configuration.
 
 func (*Exec) address(context.Context, leak.Target) (string, error)  { return "", nil }
 func (*Watch) address(context.Context, leak.Target) (string, error) { return "", nil }

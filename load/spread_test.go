@@ -31,7 +31,7 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// Whatever is split, the parts add up to it, to the operation: no number twice, none left out, nobody idle.
+// TestSplit checks that the parts add up exactly: no number twice, none missing, no worker idle.
 func TestSplit(t *testing.T) {
 	rand := seeded(t)
 	for range 5000 {
@@ -45,7 +45,8 @@ func TestSplit(t *testing.T) {
 			if mine.First != next || mine.Times < 1 || mine.Concurrency < 1 {
 				t.Fatalf("%+v by %d: part %d is %+v, the next operation was %d", p, n, i, mine, next)
 			}
-			// As many operations as its share of what is under way at once, or of all where each is by itself.
+			// The number of operations is proportional to the worker's concurrency, or even if each operation is
+			// independent.
 			share := float64(p.Times) / float64(n)
 			if p.Times > p.Concurrency {
 				share = float64(p.Times) * float64(mine.Concurrency) / float64(p.Concurrency)
@@ -64,8 +65,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// Latencies that were counted in parts, sent and merged are those that one alone has counted: every count of
-// every step, and so every quantile.
+// TestHistogramsMergeExactly checks that histograms that were counted in parts, sent and merged equal a single
+// histogram: every count, and so every quantile.
 func TestHistogramsMergeExactly(t *testing.T) {
 	rand := seeded(t)
 	for range 50 {
@@ -112,7 +113,7 @@ func TestHistogramsMergeExactly(t *testing.T) {
 	}
 }
 
-// inProcess is a crew whose workers are goroutines. What it does with a worker's end is for the test to say.
+// inProcess is a crew whose workers are goroutines. The test decides what happens to a worker's end.
 type inProcess struct {
 	mu    sync.Mutex
 	works []leak.Work
@@ -151,8 +152,8 @@ func (c *inProcess) RunWorkers(ctx context.Context, w leak.Work) ([]leak.WorkerE
 	return ends, errors.Join(errs...)
 }
 
-// A program's invocations are numbered and counted over workers as they are by the rig, each for as many operations as
-// it stands for; those of a lost worker have failed.
+// TestSpreadProgram checks that invocations of a program are numbered and counted over workers as in leakrig, each
+// with its number of operations. Those of a lost worker count as failed.
 func TestSpreadProgram(t *testing.T) {
 	c := commandKind.New().(*Command)
 	seen := filepath.Join(t.TempDir(), "seen")
@@ -275,8 +276,8 @@ func TestSpreadReplicas(t *testing.T) {
 	}
 }
 
-// A worker that is lost is never less load in silence: what it did not tell of has failed, under its name, and
-// what it told in time counts.
+// TestSpreadLosesWorkers checks that a lost worker never reduces the load silently: operations that it did not report
+// count as failed under its name, and reported ones count.
 func TestSpreadLosesWorkers(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
@@ -336,7 +337,7 @@ func TestSpreadLosesWorkers(t *testing.T) {
 	}
 }
 
-// A worker that is stopped in the middle of its work tells how far it came.
+// TestSpreadStoppedWorker checks that a worker that is stopped during its work reports its progress.
 func TestSpreadStoppedWorker(t *testing.T) {
 	var stop func()
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -372,7 +373,7 @@ func TestSpreadStoppedWorker(t *testing.T) {
 	}
 }
 
-// What cannot be believed is an error, and so is a worker whose load could not be run.
+// TestSpreadRefuses checks that an implausible report is an error, and so is a worker that could not run its load.
 func TestSpreadRefuses(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
@@ -414,7 +415,7 @@ func TestSpreadRefuses(t *testing.T) {
 	}
 }
 
-// An order holds the action as it was decoded, whatever the action, with the part in its place.
+// TestOrders checks that an order contains the decoded action of any kind, with the part in its place.
 func TestOrders(t *testing.T) {
 	timeout := leak.Duration(7 * time.Second)
 	for kind, a := range map[string]spreadable{
@@ -501,7 +502,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// What a worker tells of causes has a count for each.
+// TestResultWithoutCount checks that causes reported by a worker have a count each.
 func TestResultWithoutCount(t *testing.T) {
 	done := &outcome{all: newTallying(), took: time.Second}
 	done.all.errs = map[string]*leak.ErrorCount{"x": nil}

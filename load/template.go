@@ -36,8 +36,8 @@ type pattern struct {
 	template *template.Template
 }
 
-// parseTemplate parses s and tries it out, so that a misspelt field, or a text that becomes too large, is told before any
-// load.
+// parseTemplate parses s and executes it once, so that a misspelt field, or a text that is too large, is reported
+// before any load.
 func parseTemplate(s string) (*pattern, error) {
 	if n := strings.Count(s, "{{"); n > maxActions {
 		return nil, fmt.Errorf("more than %d numbers in one text", maxActions)

@@ -47,7 +47,7 @@ func (w *Watch) Scaled(factor int) leak.Action {
 	return &scaled
 }
 
-// Validate tells all problems at once.
+// Validate returns all problems.
 func (w *Watch) Validate() error {
 	var bad problems
 	validateObject(&bad, cmp.Or(w.Template, watchedObject))
@@ -123,7 +123,7 @@ func (o *objects) watch(round, op context.Context, number int) (watch.Interface,
 	return &owned{w, cancel}, nil
 }
 
-// owned is a watch with a context of its own.
+// owned is a watch with its own context.
 type owned struct {
 	watch.Interface
 	cancel context.CancelFunc
