@@ -260,7 +260,7 @@ func text(out io.Writer, r *Record, dir string) error {
 	b.WriteString("\n")
 	fmt.Fprintf(&b, "%s\n", r.effort())
 	for _, m := range r.Missing {
-		fmt.Fprintf(&b, "could not be had: %s: %s\n", m.Version, m.Why)
+		fmt.Fprintf(&b, "unavailable: %s: %s\n", m.Version, m.Why)
 	}
 	pre := 0
 	for _, m := range r.LeftOut {

@@ -101,7 +101,7 @@ func TestReports(t *testing.T) {
 			}
 		}
 		wants := map[string][]string{
-			"text":     {"fixed in v1.3.0; last leaky v1.2.0", "receive +1.00 goroutines", "could not be had: v1.2.5", "not tested: 1 pre-releases", "--with 'example.com/<b>@v1.2.0'", "bisect.html"},
+			"text":     {"fixed in v1.3.0; last leaky v1.2.0", "receive +1.00 goroutines", "unavailable: v1.2.5", "not tested: 1 pre-releases", "--with 'example.com/<b>@v1.2.0'", "bisect.html"},
 			"html":     {"<h1>fixed in v1.3.0", "receive 5 → 405", "01-x/report.html", "v1.3.0 · clean", "height:100%"},
 			"markdown": {"**fixed in v1.3.0", "| 1 | v1.0.0 | leaky | receive +1.00 goroutines |"},
 			"json":     {`"leaky": "v1.2.0"`},

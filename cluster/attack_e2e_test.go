@@ -19,8 +19,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// etcd is the whole cluster to whoever can write to it, and its ports are open to every user of the machine: it talks
-// to nobody without the certificate that the API server has, which lies in a folder of the run's user.
+// TestAttackEtcd checks that etcd requires the certificate of the API server, which is in a folder of the run's user.
+// Its ports are open to every user of the machine, and write access to etcd is full control of the cluster.
 func TestAttackEtcd(t *testing.T) {
 	scratch := t.TempDir()
 	tmp := t.TempDir()

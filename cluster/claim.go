@@ -54,8 +54,8 @@ func (c claim) take(cache string) (release func(), err error) {
 	}, nil
 }
 
-// sweep removes the namespaces of runs that were killed, and returns their names. It looks only at the
-// claims that concern tells of.
+// sweep removes the namespaces of killed runs and returns their names. It considers only the claims for which concern
+// returns true.
 func sweep(ctx context.Context, cache string, concern func(claim) bool) ([]string, error) {
 	paths, err := filepath.Glob(filepath.Join(claimsDir(cache), "*.json"))
 	if err != nil {
@@ -96,8 +96,8 @@ func readClaim(path string) (c claim, err error) {
 	return c, err
 }
 
-// remove deletes the namespace if it is the run's, and what workers may do in others. It tells whether there was
-// one to delete. A cluster that is gone for good has nothing to remove.
+// remove deletes the namespace if it belongs to the run, and the permissions of its workers in other namespaces. It
+// reports whether the namespace existed. A deleted cluster has nothing to remove.
 func (c claim) remove(ctx context.Context) (there bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()

@@ -71,8 +71,8 @@ func (c *component) Stop(context.Context) error {
 	return nil
 }
 
-// follow remembers the process, reads what its binary says of itself, and watches that it stays the same:
-// one that was restarted has lost what it leaked.
+// follow stores the process, reads the build information of its binary, and watches that it stays the same process: a
+// restarted one has lost its leak.
 func (c *component) follow(ctx context.Context, proc fs.FS) error {
 	stat, err := fs.ReadFile(proc, "stat")
 	if err != nil {
@@ -135,8 +135,8 @@ func (c *component) watch(ctx context.Context) {
 	}
 }
 
-// viaAPIServer is the target of pprof handlers at a path of the API server. Every call of Transport makes
-// connections of its own.
+// viaAPIServer returns the target of pprof handlers at a path of the API server. Every call of Transport opens its
+// own connections.
 func (c *connection) viaAPIServer(at string) (leak.Target, error) {
 	tls, err := rest.TLSConfigFor(c.config)
 	if err != nil {
@@ -217,7 +217,7 @@ func (c *kindCluster) Observe(ctx context.Context, spec leak.ComponentSpec, prog
 	return part, nil
 }
 
-// asPinned tells whether the component that runs was built as the variant pins it.
+// asPinned reports whether the running component was built as the variant pins it.
 func (c *kindCluster) asPinned(part *component, kind string) error {
 	for _, pin := range c.pins {
 		if pin.Command != kind && (pin.Command != leak.Containerd || kind != leak.ContainerdShim) {
@@ -230,7 +230,8 @@ func (c *kindCluster) asPinned(part *component, kind string) error {
 	return nil
 }
 
-// pinnedModules are those that a pin names, out of the modules of a binary; an error where one has another version.
+// pinnedModules returns the modules of a binary that a pin names. It returns an error if a module has another
+// version.
 func pinnedModules(pin leak.NodePin, modules []leak.Module) (found []leak.Module, err error) {
 	versions := map[string]string{}
 	switch pin.Command {
@@ -255,7 +256,7 @@ func pinnedModules(pin leak.NodePin, modules []leak.Module) (found []leak.Module
 	return found, nil
 }
 
-// pinned reads on the node what the commands that the variant pins tell of themselves.
+// pinned reads the build information of the pinned commands on the node.
 func (c *kindCluster) pinned(ctx context.Context) ([]leak.NodeCommand, error) {
 	var all []leak.NodeCommand
 	for _, pin := range c.pins {
@@ -333,7 +334,7 @@ func (c *kindCluster) staticPod(ctx, following context.Context, part *component,
 	if err != nil {
 		return nil, err
 	}
-	// The certificate is made by the component for itself; the way to it is the API server's own.
+	// The component has a self-signed certificate. The connection goes through the API server.
 	tls.InsecureSkipVerify, tls.RootCAs, tls.ServerName = true, nil, ""
 	base := "https://" + address
 	part.target = leak.Target{

@@ -14,9 +14,9 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// observeComponents is what every cluster has to do whose components can be observed: each answers with
-// its goroutines, with what its binary says of itself and, on a node that the engine lets us see, with
-// its process. One that is restarted is not the same any more.
+// observeComponents tests every cluster with observable components: each component answers with its goroutines, with
+// its build information and, if the engine permits, with its process. A restarted component is reported as another
+// one.
 func observeComponents(t *testing.T, c leak.Observer, kinds []string, program leak.Subject) {
 	ctx := context.Background()
 	for _, kind := range kinds {

@@ -39,7 +39,7 @@ func reachFromEveryNode(t *testing.T, c *kindCluster) {
 	}
 	defer s.Stop(ctx)
 	found, err := s.(*pod).current(ctx)
-	// The kubelet tells of the pod's address a moment after the subject has begun to answer.
+	// The kubelet reports the pod's address shortly after the subject has started to answer.
 	for deadline := time.Now().Add(10 * time.Second); err == nil && found.Status.PodIP == "" && time.Now().Before(deadline); {
 		time.Sleep(100 * time.Millisecond)
 		found, err = s.(*pod).current(ctx)
@@ -148,8 +148,8 @@ func conformKind(t *testing.T, engine string) {
 	conform(t, k, "conformance", 3, func(leak.BootOptions) bool { return containersOf(t, "conformance") != "" })
 }
 
-// conform is what every provider has to do, with so many nodes where it makes any. begun tells that a boot has made
-// something, and has yet more to do; nil is from its start.
+// conform tests every provider, with this number of nodes if it creates any. begun reports that a boot has created
+// something and is not complete yet; nil means from its start.
 func conform(t *testing.T, p leak.Provider, run string, nodes int, begun func(leak.BootOptions) bool) {
 	ctx := context.Background()
 	options := func(t *testing.T) leak.BootOptions {
@@ -311,7 +311,7 @@ func attach(t *testing.T, kubeconfig string) {
 	if err != nil || namespace.Labels[leak.RunLabel] != "attached" {
 		t.Errorf("%v, labels %v", err, namespace.Labels)
 	}
-	// Somebody else deletes it under the run.
+	// Another user deletes the namespace during the run.
 	if err := a.client.CoreV1().Namespaces().Delete(ctx, a.namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -335,8 +335,8 @@ func attach(t *testing.T, kubeconfig string) {
 	sweepKilled(t, x, a, o)
 }
 
-// breakOff ends boots at moments all over the time that one takes, and over as much again, since they are in each other's
-// way: a request that is broken off may be carried out all the same, and what it makes is to go.
+// breakOff cancels boots at different times during a boot and shortly after it. The API server may execute a
+// cancelled request, and its object must be deleted.
 func breakOff(t *testing.T, x *Existing, o leak.BootOptions, took time.Duration) {
 	var boots sync.WaitGroup
 	const n = 16

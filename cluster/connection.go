@@ -112,7 +112,7 @@ func (c *connection) labels() map[string]string {
 
 func (c *connection) Kubeconfig() string { return c.kubeconfig }
 
-// version is what the API server says of itself.
+// version returns the version of the API server.
 func (c *connection) version() (string, error) {
 	v, err := c.client.Discovery().ServerVersion()
 	if err != nil {

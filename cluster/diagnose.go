@@ -15,7 +15,7 @@ import (
 
 // Diagnosis is one thing that a machine has or lacks.
 type Diagnosis struct {
-	// What it is, and what it is needed for.
+	// What names the requirement, and For its use.
 	What, For string
 	// Detail is what was found; Err why it was not, with the hint what to type.
 	Detail string

@@ -185,7 +185,7 @@ func (p *plane) configure(bin assets, o leak.BootOptions, dir string, apiLog, et
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	// The one address without certificates tells of etcd's health and its metrics, and takes nothing.
+	// The only address without certificates serves etcd's health and metrics, and accepts no writes.
 	etcd := &envtest.Etcd{
 		URL: &url.URL{Scheme: "http", Host: health}, Path: bin.etcd, DataDir: etcdDir, Out: etcdLog, Err: etcdLog,
 		StartTimeout: planeStart, StopTimeout: planeStop,
@@ -241,7 +241,7 @@ func (p *plane) prepare(ctx context.Context, o leak.BootOptions) error {
 	return err
 }
 
-// defaultNamespace waits for what the API server makes by itself a moment after it is up, and subjects rely on.
+// defaultNamespace waits for objects that the API server creates shortly after its start, and that subjects need.
 func (p *plane) defaultNamespace(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -27,7 +27,7 @@ func Engine(ctx context.Context) (string, error) {
 	return string(e), err
 }
 
-// kindsEngine is the variable that tells kind which engine to use.
+// kindsEngine is the environment variable with which kind selects its engine.
 const kindsEngine = "KIND_EXPERIMENTAL_PROVIDER"
 
 // detectEngine returns the first engine that answers, docker before podman as kind has them, or the one that kind's
@@ -84,14 +84,14 @@ func (e engine) output(ctx context.Context, args ...string) ([]byte, error) {
 	return e.however(ctx, args...)
 }
 
-// however is output of a command that may take as long as ctx.
+// however returns the output of a command without a timeout of its own; ctx limits it.
 func (e engine) however(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, string(e), args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
-		// What the runtime itself says of a failed exec is on standard output.
+		// The runtime reports a failed exec on standard output.
 		said := cmp.Or(firstLine(stderr.String()), firstLine(stdout.String()))
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
@@ -123,8 +123,8 @@ func (e engine) containers(ctx context.Context, cluster string) ([]string, error
 // nodeName is how kind calls the nodes of a cluster.
 var nodeName = regexp.MustCompile(`^(.+)-(?:control-plane|worker)\d*$`)
 
-// clusters lists the kind clusters of which the engine has something. What each container's label says, no one format
-// of all versions of podman tells.
+// clusters lists the kind clusters with objects in the engine. It inspects the label of each container, because not
+// all versions of podman can print it in a list.
 func (e engine) clusters(ctx context.Context) ([]string, error) {
 	out, err := e.run(ctx, "ps", "-a", "--filter", "label="+clusterLabel, "--format", "{{.Names}}")
 	volumes, err2 := e.volumes(ctx)

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// etcdFiles are the paths of what etcd and the API server prove themselves to each other with. Whoever can write to
-// etcd is the cluster's administrator, and a port on loopback is open to every user of the machine.
+// etcdFiles are the paths of the certificates of etcd and the API server. Write access to etcd is full control of the
+// cluster, and every user of the machine can reach a port on loopback.
 type etcdFiles struct{ ca, cert, key string }
 
 // etcdCertDays is far longer than any control plane of a run lives.
@@ -46,7 +46,7 @@ func newEtcdFiles(dir string) (etcdFiles, error) {
 		writePEM(files.ca, "CERTIFICATE", ca.Raw), writePEM(files.cert, "CERTIFICATE", cert.Raw), writePEM(files.key, "EC PRIVATE KEY", keyDER))
 }
 
-// certificate makes a certificate with a key of its own, signed by an authority, or by itself where that is nil.
+// certificate creates a key and a certificate, signed by the authority, or self-signed if that is nil.
 func certificate(template, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -71,7 +71,7 @@ func writePEM(file, kind string, der []byte) error {
 	return os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
 }
 
-// loopback is an address of this machine where nobody listens.
+// loopback returns a free address of this machine.
 func loopback() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -81,7 +81,7 @@ func TestInCluster(t *testing.T) {
 	}
 }
 
-// What is said otherwise wins over the pod, and what the pod lacks is told.
+// TestInClusterOnlyThere checks that flags override the pod's cluster, and that the error names what the pod lacks.
 func TestInClusterOnlyThere(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("HOME", t.TempDir())
@@ -118,7 +118,7 @@ func TestInClusterOnlyThere(t *testing.T) {
 	}
 }
 
-// nobody watches.
+// nobody ignores progress.
 type nobody struct{}
 
 func (nobody) Log(string, ...any)    {}

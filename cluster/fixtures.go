@@ -23,10 +23,9 @@ const fillWorkers = 32
 // pageSize is how many objects are listed at a time.
 const pageSize = 500
 
-// noFixtures refuses fixtures on clusters with nodes of their own. A fake node is ready and has no taint, or
-// what is observed would not see it as a node. So a scheduler would give it pods, of the subject and, on
-// an existing cluster, of everybody else, which never start; and without heartbeats it is not ready for
-// long.
+// noFixtures refuses fixtures on clusters with real nodes. A fake node is ready and has no taint, so that the subject
+// counts it. A scheduler would assign pods to it, also those of other users, which would never start. Without
+// heartbeats, the node becomes unready.
 func noFixtures(f leak.Fixtures, provider string) error {
 	if f == (leak.Fixtures{}) {
 		return nil
@@ -34,8 +33,8 @@ func noFixtures(f leak.Fixtures, provider string) error {
 	return usage("use --cluster embedded", "fixtures on %s: its scheduler would put pods on the fake nodes, where nothing runs them", provider)
 }
 
-// fill makes the fixtures in the run's cluster. They stay as they are, since the embedded control plane has
-// no controller that minds heartbeats, and go when it goes.
+// fill creates the fixtures in the run's cluster. They stay unchanged, since the embedded control plane has no
+// controller that checks heartbeats, and are deleted with the cluster.
 func (c *connection) fill(ctx context.Context, f leak.Fixtures, p leak.Progress) error {
 	if f == (leak.Fixtures{}) {
 		return nil
@@ -94,7 +93,7 @@ func parallel(ctx context.Context, n int, do func(i int) error) error {
 	return context.Cause(ctx)
 }
 
-// fakeNode is a node that nobody stands behind.
+// fakeNode returns a node without a kubelet.
 func (c *connection) fakeNode(i int) *corev1.Node {
 	name := c.fakeNodeName(i)
 	labels := c.labels()
@@ -119,8 +118,7 @@ func (c *connection) fakeNode(i int) *corev1.Node {
 
 func (c *connection) fakeNodeName(i int) string { return fmt.Sprintf("%s-%d", c.namespace, i) }
 
-// runFakePod makes a pod that runs on a fake node, as far as the API server can tell. Its status cannot be
-// given when it is made.
+// runFakePod creates a pod that appears to run on a fake node. A pod's status cannot be set on creation.
 func (c *connection) runFakePod(ctx context.Context, client kubernetes.Interface, i, node int) error {
 	noToken := false
 	pods := client.CoreV1().Pods(c.namespace)

@@ -19,7 +19,7 @@ func TestParallel(t *testing.T) {
 		t.Error(err)
 	}
 
-	// The first error is told and ends it, as an interrupt does.
+	// The first error is returned and ends it, like an interrupt.
 	bad := errors.New("bad")
 	var calls atomic.Int64
 	err := parallel(t.Context(), 100_000, func(i int) error {

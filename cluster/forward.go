@@ -52,8 +52,8 @@ func (c *connection) forward(ctx context.Context, tasks *sync.WaitGroup, namespa
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(ports[0].Local))), nil
 }
 
-// endingDialer gives up when ctx ends. client-go's own waits for the answer to its upgrade, however long an API server
-// that stands still leaves it waiting.
+// endingDialer returns when ctx ends. client-go's own dialer waits for the response to its upgrade even if the API
+// server hangs.
 type endingDialer struct {
 	ctx    context.Context
 	dialer httpstream.Dialer

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// envtest starts etcd and kube-apiserver by their paths and sets nothing else, so they would outlive a rig
-// that is killed. Therefore it is given the paths of links to this very program, which finds beside the link
-// what it is to become, has the kernel kill it with the rig, and becomes that.
+// envtest starts etcd and kube-apiserver by their paths and sets no other attributes, so they would survive a killed
+// leakrig. So envtest gets paths of links to this program. The program finds the command next to the link, asks the
+// kernel to kill it with leakrig, and executes the command.
 
 // guardSuffix is that of the link to the command.
 const guardSuffix = ".guarded"

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// What is guarded becomes the command itself, with its arguments, and dies with the process that started it,
-// however that one ends.
+// TestGuarded checks that a guarded process becomes the command with its arguments, and is killed with its parent.
 func TestGuarded(t *testing.T) {
 	sleep, err := exec.LookPath("sleep")
 	if err != nil {

@@ -39,7 +39,7 @@ func subjectImage(program string, aliases []string) (ref string, image v1.Image,
 	return imageRepository + filepath.Base(program) + ":" + digest.Hex[:16], image, err
 }
 
-// imageUser is nobody in particular.
+// imageUser is an unprivileged user.
 const imageUser = "65532:65532"
 
 // entry is what stands at a name of an image, which has no slash in front: a file of this machine, a link, or,

@@ -22,7 +22,7 @@ func use(cache, name string) (release func(), err error) {
 	}), nil
 }
 
-// unused returns a lock that keeps others from beginning to use the cluster; not ok where somebody does.
+// unused returns a lock that keeps others from using the cluster; ok is false if it is in use.
 func unused(cache, name string) (unlock func(), ok bool) {
 	if announced(name) {
 		return nil, false

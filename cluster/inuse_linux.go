@@ -20,7 +20,7 @@ func announce(name string) (quiet func()) {
 	return func() { l.Close() }
 }
 
-// announced tells whether some process of the machine uses the cluster.
+// announced reports whether some process of the machine uses the cluster.
 func announced(name string) bool {
 	sockets, err := os.ReadFile("/proc/net/unix")
 	return err == nil && bytes.Contains(sockets, []byte(" "+inUseSocket(name)))

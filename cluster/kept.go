@@ -18,7 +18,7 @@ import (
 	"github.com/leakrig/leakrig/cluster/nodeimage"
 )
 
-// keptName names the one kept cluster of its kind: the same engine and image, and as many nodes.
+// keptName returns the name of the kept cluster with this engine, image and number of nodes.
 func keptName(e engine, image nodeImage, nodes int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d", e, image.ref, max(nodes, 1)))
 	return "leakrig-kept-" + hex.EncodeToString(sum[:4])
@@ -28,7 +28,7 @@ func keptKubeconfig(cache, name string) string {
 	return filepath.Join(cache, "kept", name, "kubeconfig")
 }
 
-// answersAt tells whether the API server of a kubeconfig answers.
+// answersAt reports whether the API server of a kubeconfig answers.
 func answersAt(ctx context.Context, kubeconfig string) bool {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -97,14 +97,14 @@ func (e engine) removeUnused(ctx context.Context, cache string, names *regexp.Re
 	return removed, errors.Join(errs...)
 }
 
-// known tells whether the cluster was made with this cache. The engine may serve rigs of other containers, too, whose
-// locks cannot be seen from here.
+// known reports whether the cluster was created with this cache. The engine may also serve leakrig processes in other
+// containers, whose locks are not visible.
 func known(cache, name string) bool {
 	_, err := os.Stat(inUseFile(cache, name))
 	return err == nil
 }
 
-// old tells whether the cluster was made so long ago that hardly a run goes on in it.
+// old reports whether the cluster was created so long ago that a run is unlikely to use it.
 func (e engine) old(ctx context.Context, name string) bool {
 	out, err := e.run(ctx, "inspect", "-f", "{{.Created}}", name+"-control-plane")
 	if err != nil {

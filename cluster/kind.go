@@ -167,7 +167,7 @@ type kindCluster struct {
 	keep, reused bool
 	// pods counts the subjects that ran, for the names of their objects.
 	pods atomic.Int32
-	// workers is how the image of workers is come by; it is in the nodes once it was asked for.
+	// workers provides the image of workers. It is loaded into the nodes on first use.
 	workers     workerSource
 	workerImage string
 	// cache is the rig's folder for what outlives a run.
@@ -177,7 +177,7 @@ type kindCluster struct {
 	inUse, release func()
 }
 
-// adopt tells whether there is a kept cluster that fits and answers.
+// adopt reports whether it found a kept cluster that fits and answers.
 func (c *kindCluster) adopt(ctx context.Context, k *Kind, nodes int) bool {
 	return answersAt(ctx, keptKubeconfig(k.Cache, keptName(c.engine, c.image, nodes)))
 }
@@ -204,7 +204,7 @@ func (c *kindCluster) boot(ctx context.Context, k *Kind, o leak.BootOptions) err
 	} else if len(left) > 0 {
 		o.Progress.Log("removed what a run that was killed has left: cluster %s", strings.Join(left, ", "))
 	}
-	// What is left of a kept cluster that no longer answers; there is nothing of any other yet.
+	// Remove the remains of a kept cluster that no longer answers.
 	removing, removed := context.WithTimeoutCause(ctx, deleteTimeout, fmt.Errorf("the engine did not delete it in %s", deleteTimeout))
 	defer removed()
 	if err := c.engine.remove(removing, c.name, 0); err != nil {
@@ -404,8 +404,7 @@ func (c *kindCluster) SaveLogs(ctx context.Context) error {
 	return runChild(ctx, childRequest{Operation: "logs", Engine: c.engine, Name: c.name, Logs: c.logs}, nil)
 }
 
-// discard deletes the cluster whatever state it is in. It goes on after an interrupt: what was started
-// is stopped.
+// discard deletes the cluster in any state. It continues after an interrupt.
 func (c *kindCluster) discard(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 	defer cancel()

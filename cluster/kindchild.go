@@ -21,8 +21,8 @@ import (
 	"github.com/leakrig/leakrig/leak/group"
 )
 
-// kind's library takes no context, and goes on creating after its caller has given up. So it runs in a
-// child, the same binary started again, in a process group of its own that can be killed whole.
+// kind's library has no context and continues to create a cluster after its caller has given up. So it runs in a
+// child process of the same binary, in a separate process group that can be killed.
 
 // childVariable marks the child.
 const childVariable = "LEAKRIG_KIND_CHILD"
@@ -58,7 +58,7 @@ func Child() {
 	os.Exit(0)
 }
 
-// saidBy is what the command said that failed, as far as it tells why, which kind's errors leave out.
+// saidBy returns the output of the failed command, which kind's errors omit.
 func saidBy(err error) string {
 	failed := kindexec.RunErrorForError(err)
 	if failed == nil {

@@ -211,8 +211,8 @@ func (p *pod) current(ctx context.Context) (*corev1.Pod, error) {
 	return &list.Items[0], nil
 }
 
-// start waits until the subject answers through a port-forward of its own, which it then keeps. The
-// kubelet's probes are of no use here: they look once a second, and would be load during the rounds.
+// start waits until the subject answers through its port-forward, which it keeps. It does not use the kubelet's
+// probes: they run once a second and would be load during the rounds.
 func (p *pod) start(ctx context.Context, c *kindCluster) error {
 	ctx, cancel := context.WithTimeout(ctx, p.launch.ReadyTimeout)
 	defer cancel()
@@ -274,8 +274,8 @@ func (p *pod) reach(ctx context.Context) error {
 	return nil
 }
 
-// address is where other pods reach the subject. The kubelet tells of it a second or so after the subject has
-// begun to answer.
+// address returns where other pods reach the subject. The kubelet reports it about a second after the subject has
+// started to answer.
 func (p *pod) address(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("the kubelet reports none"))
 	defer cancel()
@@ -328,7 +328,7 @@ func (p *pod) follow(ctx context.Context, c *kindCluster) error {
 	return nil
 }
 
-// ending tells how the container ended, "" while it runs for the first time.
+// ending describes how the container ended, "" while it runs for the first time.
 func ending(pod *corev1.Pod) string {
 	gone := strings.TrimSpace("the pod is gone: " + pod.Status.Reason + " " + pod.Status.Message)
 	if pod.DeletionTimestamp != nil { // then its container ends as it was told to, which is not what happened
@@ -350,7 +350,8 @@ func ending(pod *corev1.Pod) string {
 	return ""
 }
 
-// containerID names the container that runs as the subject now, "" where none does or the kubelet has not told yet.
+// containerID returns the ID of the container that runs the subject, "" if there is none or the kubelet has not
+// reported it yet.
 func (p *pod) containerID(ctx context.Context) (string, error) {
 	found, err := p.current(ctx)
 	if err != nil {
@@ -413,7 +414,7 @@ func (p *pod) saveLog(ctx context.Context) {
 	}
 }
 
-// copyLog writes a log anew from a stream.
+// copyLog writes a log from a stream, replacing the file.
 func copyLog(path string, from io.Reader) (int64, error) {
 	if err := os.Truncate(path, 0); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, err
@@ -500,7 +501,8 @@ func (p *pod) Stop(ctx context.Context) error {
 	return died
 }
 
-// lastLook tells whether the pod has ended since watchRestarts looked: the last samples were another's then.
+// lastLook reports whether the pod has ended since the last check of watchRestarts: the last samples would then be of
+// another container.
 func (p *pod) lastLook(ctx context.Context) error {
 	if !p.followed || p.Err() != nil {
 		return nil // it never got ready, or its end is known

@@ -26,7 +26,7 @@ import (
 // podsPage is how many pods are asked for at once, so that a list of thousands is never held whole.
 const podsPage = 250
 
-// Pods are pods of a cluster that is there, to be read through its API server and left as they are.
+// Pods are existing pods of a cluster. leakrig reads them through the API server and does not change them.
 type Pods struct {
 	api       *connection
 	transport http.RoundTripper
@@ -82,7 +82,7 @@ func NewPods(o Options, q PodQuery) (*Pods, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
-	// What is under way at once is bounded by the sweep; client-side throttling would only stretch it.
+	// The sweep limits the concurrency; client-side throttling would only delay it.
 	client.QPS = -1
 	return podsOf(client, q)
 }
@@ -153,12 +153,11 @@ func restarts(pod *corev1.Pod, port int) int {
 	return n
 }
 
-// URL is what the pod serves at a port and path: through the API server's proxy, or for the transport that
-// forwards.
+// URL returns the URL of a port and path of the pod: through the API server's proxy, or for the forwarding transport.
 //
-// The proxy may keep its own connection to the pod for a while, which is a goroutine of the pod's: one, whatever
-// is asked, so that it is no growth. A port-forward keeps none, but is a connection to the API server and a stream
-// through the kubelet for every request to every pod.
+// The proxy may keep its connection to the pod open, which is one goroutine of the pod for any number of requests and
+// therefore not growth. A port-forward keeps none, but each request needs a connection to the API server and a stream
+// through the kubelet.
 func (p *Pods) URL(pod Pod, port int, path string) string {
 	if p.query.Forward {
 		return "http://" + net.JoinHostPort(pod.name+"."+pod.namespace, strconv.Itoa(port)) + path
@@ -166,8 +165,7 @@ func (p *Pods) URL(pod Pod, port int, path string) string {
 	return p.server.JoinPath("api", "v1", "namespaces", pod.namespace, "pods", pod.name+":"+strconv.Itoa(port), "proxy").String() + path
 }
 
-// Transport leads to what URL names. Connections to the API server are shared between pods: requests go beside
-// each other on them.
+// Transport returns the transport for URL. Pods share connections to the API server, with concurrent requests.
 func (p *Pods) Transport(pod Pod) http.RoundTripper {
 	if p.query.Forward {
 		return &forwarded{p, pod}
@@ -232,8 +230,8 @@ func (k kept) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// refused is what the API server says of a request that did not reach the pod; nil where it is the pod's answer,
-// which is then as it was.
+// refused returns the API server's error for a request that did not reach the pod; nil for a response of the pod,
+// which it does not change.
 func refused(resp *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 16<<10))
 	if err != nil {

@@ -109,8 +109,8 @@ func TestPods(t *testing.T) {
 	for _, p := range list {
 		ids = append(ids, p.ID+" "+p.Name)
 	}
-	// A restart of the container that serves the port is another life; that of a sidecar is none, unless
-	// nobody says who serves it.
+	// A restart of the container that serves the port is another life. A restart of a sidecar is not, unless the
+	// serving container is unknown.
 	if want := []string{"u1/0 shop/a", "u2/2 shop/b", "u4/0 shop/c", "u5/5 shop/d"}; !slices.Equal(ids, want) {
 		t.Errorf("%q", ids)
 	}
@@ -123,7 +123,7 @@ func TestPods(t *testing.T) {
 	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "profile of a" {
 		t.Errorf("%q %v", body, err)
 	}
-	// What the API server says is told as its word, and what a pod says is left as it is.
+	// An error of the API server is reported as such, and a response of the pod is not changed.
 	if _, err := client.Get(pods.URL(list[1], 6060, "/debug/pprof") + "/goroutine"); err == nil || !strings.Contains(err.Error(), "the API server: error trying to reach service: connection refused") {
 		t.Errorf("%v", err)
 	}

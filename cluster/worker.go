@@ -24,7 +24,7 @@ import (
 // WorkerCommand is the command of the rig that a worker's pod runs.
 const WorkerCommand = "worker"
 
-// What a worker finds in its environment, beside the index that the Job's controller puts there.
+// Environment variables of a worker, in addition to the index from the Job controller.
 const (
 	workersVariable   = "LEAKRIG_WORKERS"
 	podVariable       = "LEAKRIG_POD"
@@ -34,7 +34,7 @@ const (
 )
 
 const (
-	// tellTimeout is how long a worker tries to tell what it did.
+	// tellTimeout is how long a worker tries to report.
 	tellTimeout = time.Minute
 	// takeTimeout is how long a worker tries to take its place: its rights may come a little later than itself.
 	takeTimeout = 20 * time.Second
@@ -51,8 +51,8 @@ type Worker struct {
 	Begin func(ctx context.Context) error
 }
 
-// RunWorker is the life of a worker, in a pod that RunWorkers made: do reads the order, begins, works, and
-// returns what it did. When ctx ends, which is when the pod is told to go, that is told as far as it came.
+// RunWorker is the main function of a worker in a pod from RunWorkers. do reads the order, starts, works, and returns
+// its result. If ctx ends because the pod is being deleted, the worker reports its progress.
 func RunWorker(ctx context.Context, do func(ctx context.Context, w Worker) ([]byte, error)) error {
 	quiet()
 	w, err := findWorker()
@@ -130,7 +130,7 @@ func findWorker() (*worker, error) {
 	return w, nil
 }
 
-// placeTaken is the error of a pod that has no place: another has it, and nobody is to hear of this one.
+// placeTaken is the error of a pod whose index is taken by another pod. It is not reported.
 type placeTaken struct{ error }
 
 // begin has no connection open when it returns: the API server may be what is observed.
@@ -188,8 +188,8 @@ func (w *worker) take(ctx context.Context) error {
 	}
 }
 
-// until waits for the start, and never longer than it was ahead when it was set. Whatever the clocks say, it cannot be
-// later than it is since the start was not set.
+// until waits for the start, but at most for the lead with which it was set. So a wrong clock can delay the start by
+// at most that lead.
 func (w *worker) until(ctx context.Context, at, unset time.Time) error {
 	w.disconnect()
 	if err := pause(ctx, min(time.Until(at), startLead)); err != nil {
@@ -201,7 +201,7 @@ func (w *worker) until(ctx context.Context, at, unset time.Time) error {
 
 func (w *worker) place() string { return w.name + "-" + strconv.Itoa(w.index) }
 
-// tell leaves word for the rig, also when ctx has ended.
+// tell sends a report to leakrig, even if ctx has ended.
 func (w *worker) tell(ctx context.Context, words map[string]string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
 	defer cancel()

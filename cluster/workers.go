@@ -27,13 +27,13 @@ const (
 	workerRepository = "leakrig.local/worker"
 	// workerReadyTimeout is how long workers may take to be ready, a pull of their image included.
 	workerReadyTimeout = 90 * time.Second
-	// workerStarts is how often workers are started anew where one was lost before there was any load.
+	// workerStarts is how often all workers start again if one is lost before there was any load.
 	workerStarts = 3
 	// workerMemory is what a worker may take, and programMemory what each program that it runs at once may besides, in
 	// bytes.
 	workerMemory  = 512 << 20
 	programMemory = 256 << 20
-	// workerGrace is how long a worker that is stopped may take to tell what it did.
+	// workerGrace is how long a stopped worker may take to report, in seconds.
 	workerGrace = int64(10)
 	// workerPoll is how often the rig looks at workers, and workers at least for their start.
 	workerPoll = 200 * time.Millisecond
@@ -41,7 +41,7 @@ const (
 	startLead = time.Second
 	// unreachable is how long a pod stays on a node that does not answer.
 	unreachable = int64(10)
-	// blindFor is how long the API server may refuse to tell of workers.
+	// blindFor is how long the API server may fail to list workers.
 	blindFor = 30 * time.Second
 )
 
@@ -57,7 +57,7 @@ const (
 	hintKey   = "hint"
 )
 
-// workerSource is how a kind cluster comes by the image of workers.
+// workerSource provides the image of workers in a kind cluster.
 type workerSource struct {
 	image, rig string
 	programs   []string // beside the rig, by name
@@ -87,7 +87,7 @@ func (w workerSource) binary() (string, error) {
 	return os.Executable()
 }
 
-// check tells before a boot whether there can be an image.
+// check reports before a boot whether an image is possible.
 func (w workerSource) check() error {
 	if w.image != "" {
 		return nil
@@ -157,7 +157,7 @@ func (a *attached) RunWorkers(ctx context.Context, w leak.Work) ([]leak.WorkerEn
 	return a.runWorkers(ctx, a.workerImage, corev1.PullIfNotPresent, w)
 }
 
-// runWorkers runs workers, all of them anew where one was lost before there was any load.
+// runWorkers runs workers, and starts all of them again if one is lost before there was any load.
 func (c *connection) runWorkers(ctx context.Context, image string, pull corev1.PullPolicy, w leak.Work) ([]leak.WorkerEnd, error) {
 	for start := 1; ; start++ {
 		crew := &crew{connection: c, work: w, image: image, pull: pull, name: fmt.Sprintf("workers-%d", c.crews.Add(1))}
@@ -174,7 +174,7 @@ type lostEarly struct{ error }
 
 func (e *lostEarly) Unwrap() error { return e.error }
 
-// crew are workers of one action in one round: an Indexed Job, and what its pods are told and tell.
+// crew are the workers of one action in one round: an Indexed Job, the orders of its pods, and their reports.
 type crew struct {
 	*connection
 	work  leak.Work
@@ -184,7 +184,7 @@ type crew struct {
 	name string
 }
 
-// run is the life of a crew. What was made is gone when it returns, whatever came of it.
+// run runs the crew and removes its objects before it returns.
 func (c *crew) run(ctx context.Context) (ends []leak.WorkerEnd, err error) {
 	defer func() {
 		if gone := c.remove(ctx); gone != nil {
@@ -307,7 +307,7 @@ func (c *crew) job() *batchv1.Job {
 		},
 		SecurityContext: confined(),
 		VolumeMounts:    []corev1.VolumeMount{{Name: "order", MountPath: orderFolder, ReadOnly: true}, {Name: "tmp", MountPath: "/tmp"}},
-		// What it could not tell otherwise, as that its place is taken.
+		// The log has errors that the worker could not report, such as a taken index.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
 	toleration := func(key string) corev1.Toleration {
@@ -338,7 +338,7 @@ func (c *crew) job() *batchv1.Job {
 	}
 }
 
-// view is what the API server tells of a crew at one time.
+// view is the state of a crew on the API server.
 type view struct {
 	pods   []corev1.Pod
 	places []map[string]string // by worker
@@ -436,15 +436,15 @@ func (c *crew) ready(ctx context.Context) error {
 	})
 }
 
-// begin tells the workers when to start. None of them waits longer than startLead once it has read it, so that
-// a clock that is wrong costs the start its precision and no more.
+// begin sets the start time. No worker waits longer than startLead after it has read it, so a wrong clock costs only
+// precision.
 func (c *crew) begin(ctx context.Context) error {
 	at := time.Now().Add(startLead).UTC().Format(time.RFC3339Nano)
 	_, err := c.client.CoreV1().ConfigMaps(c.namespace).Patch(ctx, c.name, types.MergePatchType, patchOf(map[string]string{startKey: at}), metav1.PatchOptions{})
 	return err
 }
 
-// collect waits until every worker has told what it did, or is lost.
+// collect waits until every worker has reported or is lost.
 func (c *crew) collect(ctx context.Context, started time.Time) ([]leak.WorkerEnd, error) {
 	ends := make([]leak.WorkerEnd, c.work.Workers)
 	open := make([]bool, len(ends))
@@ -496,7 +496,7 @@ func (c *crew) collect(ctx context.Context, started time.Time) ([]leak.WorkerEnd
 	return ends, err
 }
 
-// cutBecause asks why a worker was stopped; its pod was told to go before it was.
+// cutBecause returns why a worker was stopped. Its pod was deleted before.
 func (c *crew) cutBecause(ctx context.Context, name string) string {
 	pod, err := c.client.CoreV1().Pods(c.namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -505,7 +505,7 @@ func (c *crew) cutBecause(ctx context.Context, name string) string {
 	return cmp.Or(disrupted(pod), "it was stopped")
 }
 
-// disrupted says who takes a pod away, "" where nobody does.
+// disrupted returns what deletes a pod, "" if nothing does.
 func disrupted(pod *corev1.Pod) string {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.DisruptionTarget && condition.Status == corev1.ConditionTrue {
@@ -521,7 +521,7 @@ func disrupted(pod *corev1.Pod) string {
 	return ""
 }
 
-// over tells whether a pod's container has ended.
+// over reports whether a pod's container has ended.
 func over(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }

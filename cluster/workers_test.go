@@ -108,7 +108,7 @@ func works(t *testing.T) play {
 	}
 }
 
-// left tells what crews have left behind, in whatever namespace.
+// left returns the remaining objects of crews in all namespaces.
 func (f *fakeCrews) left(t *testing.T) []string {
 	t.Helper()
 	var left []string
@@ -136,7 +136,7 @@ func (f *fakeCrews) left(t *testing.T) []string {
 	return left
 }
 
-// All begin together, each tells its own, and nothing is left of them.
+// TestWorkers checks that all start together, that each reports separately, and that no objects are left.
 func TestWorkers(t *testing.T) {
 	f := newFakeCrews(t, works(t))
 	ends, err := f.runWorkers(t.Context(), "image", corev1.PullNever, leak.Work{
@@ -156,7 +156,8 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// However a worker is lost after the start, the others go on, and its end says why.
+// TestWorkersLost checks for all kinds of loss after the start that the others continue, and that the end has the
+// reason.
 func TestWorkersLost(t *testing.T) {
 	for _, c := range []struct {
 		comment, lost, result string
@@ -217,7 +218,8 @@ func TestWorkersLost(t *testing.T) {
 	}
 }
 
-// Before the start there is no load to lose: all start anew. What will not go away is an error.
+// TestWorkersBeforeTheStart checks that all start again if one is lost before the start. A pod that cannot be deleted
+// is an error.
 func TestWorkersBeforeTheStart(t *testing.T) {
 	well := works(t)
 	for _, c := range []struct {
@@ -335,7 +337,8 @@ func TestWorkerTakesNoPlace(t *testing.T) {
 	}
 }
 
-// The Job fills each place once, lets the others go on where one fails, and its pods may do next to nothing.
+// TestWorkerJob checks that the Job runs each index once, that the others continue if one fails, and that its pods
+// have minimal permissions.
 func TestWorkerJob(t *testing.T) {
 	c := &crew{connection: &connection{namespace: "leakrig-r", run: "r"}, image: "image", pull: corev1.PullNever, name: "workers-7", work: leak.Work{
 		Workers: 4, Limit: time.Minute,
@@ -378,7 +381,7 @@ func TestWorkerJob(t *testing.T) {
 	}
 }
 
-// Whether there can be workers is told before a boot.
+// TestWorkersPreflight checks that missing worker images are reported before a boot.
 func TestWorkersPreflight(t *testing.T) {
 	there := program(t, "leakrig")
 	for _, c := range []struct {

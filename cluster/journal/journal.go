@@ -24,8 +24,8 @@ var foreign = regexp.MustCompile(`time="[^"]{19,40}" level=[a-z]+ msg=.*$`)
 // unescape undoes what logrus does to a text in quotes.
 var unescape = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\t`, "\t", `\"`, `"`)
 
-// ShimDump takes the last dump out of the journal (journalctl -o json), and tells whether it is there to
-// its end. The journal cuts long lines; containerd's own lines between the pieces are left out.
+// ShimDump extracts the last dump from the journal (journalctl -o json), and reports whether it is complete. The
+// journal splits long lines. ShimDump skips containerd's own lines between the parts.
 func ShimDump(journal []byte) (dump []byte, complete bool) {
 	if len(journal) > maxJournal {
 		journal = journal[:maxJournal]
@@ -63,7 +63,7 @@ func ShimDump(journal []byte) (dump []byte, complete bool) {
 	return []byte(unescape.Replace(text.String())), true
 }
 
-// textOf reads a field of the journal's JSON: a string, or an array of bytes where it is no UTF-8.
+// textOf reads a field of the journal's JSON: a string, or an array of bytes for invalid UTF-8.
 func textOf(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

@@ -144,8 +144,7 @@ func (b *builder) node(ctx context.Context, rootfs string, binaries map[string]s
 	return newImage(nodeConfig, debian, own, imported)
 }
 
-// removeOthers removes what matches below the folder, apart from keep. What cannot be removed costs
-// space alone.
+// removeOthers removes the matches below the folder except keep. Failures only waste space.
 func (b *builder) removeOthers(pattern, keep string) {
 	found, _ := filepath.Glob(filepath.Join(b.dir, pattern))
 	for _, path := range found {

@@ -11,7 +11,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// silent is a progress that nobody reads, apart from the channel.
+// silent is a progress that only writes to a channel.
 type silent struct{ status chan string }
 
 func (silent) Log(string, ...any) {}
@@ -52,7 +52,7 @@ func TestPresent(t *testing.T) {
 	}{
 		"there":     {engine: fakeEngine(t, "echo 123456"), present: true},
 		"not there": {engine: fakeEngine(t, "")},
-		// A daemon that is down is no reason to say that there is no image.
+		// If the daemon is down, the image is not reported as missing.
 		"engine down": {engine: fakeEngine(t, "echo Cannot connect >&2; exit 1"), err: "Cannot connect"},
 		"no engine":   {engine: "leakrig-no-such-engine", err: "not on the PATH"},
 	} {
@@ -66,8 +66,8 @@ func TestPresent(t *testing.T) {
 	}
 }
 
-// What a killed builder left is cleaned up by the next one, and the rootfs of another recipe once it is
-// replaced; the lock and what is in use stay.
+// TestRemoveOthers checks that the next builder removes the leftovers of a killed one, and a replaced rootfs. The
+// lock and files in use stay.
 func TestRemoveOthers(t *testing.T) {
 	cache := t.TempDir()
 	dir := filepath.Join(cache, "node-image")

@@ -21,7 +21,7 @@ const (
 	loadTime = 15 * time.Minute
 )
 
-// Present tells whether the engine has the image.
+// Present reports whether the engine has the image.
 func Present(ctx context.Context, o Options) (bool, error) {
 	ref, err := Tag(o)
 	if err != nil {
@@ -30,7 +30,7 @@ func Present(ctx context.Context, o Options) (bool, error) {
 	return o.has(ctx, ref)
 }
 
-// has tells whether the engine has an image.
+// has reports whether the engine has an image.
 func (o Options) has(ctx context.Context, ref string) (bool, error) {
 	// Unlike inspect, images answers an absent image without an error.
 	out, err := o.ask(ctx, "images", "--quiet", ref)
@@ -85,7 +85,7 @@ func run(ctx context.Context, in io.Reader, engine string, args ...string) (stri
 	return out.String(), nil
 }
 
-// counter tells how much was read.
+// counter counts the bytes that were read.
 type counter struct {
 	r    io.Reader
 	n    int64

@@ -93,7 +93,7 @@ func TestKindImage(t *testing.T) {
 		"cd /opt/cni/bin && ls host-local loopback portmap ptp":         "host-local\nloopback\nportmap\nptp",
 		"grep sandbox_image /etc/containerd/config.toml":                `sandbox_image = "leakrig.local/pause:3.10.1"`,
 		"jq -c .process.rlimits /etc/containerd/cri-base.json":          "null",
-		// Debian's containerd has a deadlock of its own.
+		// Debian's containerd has another deadlock.
 		"ls /usr/bin /usr/sbin | grep -c containerd || true": "0",
 	} {
 		if got := inImage(t, o, ref, script); !strings.HasPrefix(got, want) {
@@ -260,7 +260,7 @@ func TestKindInterruptedRootfs(t *testing.T) {
 	}
 }
 
-// A mirror that cannot be reached is told by the variable that named it.
+// TestKindMirrorGone checks that the error of an unreachable mirror names its variable.
 func TestKindMirrorGone(t *testing.T) {
 	if _, err := requirements(); err != nil {
 		missing(t, err.Error())

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// runIsolated runs a command in namespaces of its own for mounts and processes. What it mounted is gone
-// when it has ended, and the kernel kills what it started, also when it is killed itself, by an interrupt
-// or because this process died. A Ctrl-C of the terminal does not reach it: the context decides.
+// runIsolated runs a command in separate mount and PID namespaces. Its mounts disappear when it ends. The kernel
+// kills its children, also if the command is killed by an interrupt or because this process died. It does not receive
+// Ctrl-C from the terminal; the context decides.
 func runIsolated(cmd *exec.Cmd) error {
 	// The kernel takes the thread that started the command for its parent: it must not end before.
 	runtime.LockOSThread()

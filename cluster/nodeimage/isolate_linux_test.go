@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// An interrupted debootstrap leaves neither mounts nor processes, whatever it does about signals.
+// TestInterruptedDebootstrapLeavesNothing checks that an interrupted debootstrap leaves neither mounts nor processes,
+// even if it ignores signals.
 func TestInterruptedDebootstrapLeavesNothing(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, as debootstrap does")

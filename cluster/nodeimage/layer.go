@@ -23,7 +23,7 @@ type layer struct {
 	size int64
 }
 
-// newLayer is a layer that is written anew whenever it is read.
+// newLayer returns a layer that is generated on every read.
 func newLayer(ctx context.Context, entries []entry) (*layer, error) {
 	return measure(func() (io.ReadCloser, error) { return stream(ctx, entries), nil })
 }
@@ -47,7 +47,7 @@ func (l *layer) Uncompressed() (io.ReadCloser, error) { return l.open() }
 func (l *layer) Size() (int64, error)                 { return l.size, nil }
 func (l *layer) MediaType() (types.MediaType, error)  { return types.DockerUncompressedLayer, nil }
 
-// newImage puts layers under a configuration. There is no time of creation: it would change the image ID.
+// newImage puts layers under a configuration. It sets no creation time, which would change the image ID.
 func newImage(config v1.Config, layers ...v1.Layer) (v1.Image, error) {
 	image, err := mutate.AppendLayers(empty.Image, layers...)
 	if err != nil {

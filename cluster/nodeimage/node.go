@@ -137,9 +137,9 @@ func (b *builder) ownEntries() (entries []entry, err error) {
 	return entries, err
 }
 
-// runtimeSpec is what containers start from: containerd's default, without the limits on resources that
-// are those of the machine it is printed on. kind's hook that hides the machine's product name from pods
-// is left out: it would run a shell for every container.
+// runtimeSpec returns the base of container specs: containerd's default without the resource limits of the current
+// machine. It omits kind's hook that hides the machine's product name from pods, because the hook runs a shell for
+// every container.
 func runtimeSpec(ctx context.Context, ctr string) ([]byte, error) {
 	out, err := exec.CommandContext(ctx, ctr, "oci", "spec").Output()
 	if ctx.Err() != nil {

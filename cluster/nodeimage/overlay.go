@@ -37,7 +37,7 @@ var overlaidCommands = map[string]func(version string) (upstream.Module, []func(
 	},
 }
 
-// CheckPin tells what is wrong with a pin, without asking anybody whether its versions exist.
+// CheckPin validates a pin without checking that its versions exist.
 func CheckPin(p leak.NodePin) error {
 	if overlaidCommands[p.Command] == nil {
 		return leak.WithHint(fmt.Errorf("%q is not a command of a node", p.Command), "it is one of: %s", strings.Join(sortedKeys(overlaidCommands), ", "))
@@ -163,8 +163,8 @@ func (o Options) removeContainer(ctx context.Context, name string) error {
 	return err
 }
 
-// lay commits a container of base with the entries copied into it. The container is never started. Whoever calls
-// holds the lock of its name.
+// lay commits a container of base with the entries copied into it. The container never starts. The caller holds the
+// lock of its name.
 func (o Options) lay(ctx context.Context, base, ref, container string, entries []entry) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, loadTime, fmt.Errorf("%s did not take the files in %s", o.Engine, loadTime))
 	defer cancel()

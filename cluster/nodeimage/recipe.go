@@ -24,8 +24,8 @@ const (
 //go:embed files
 var ownFiles embed.FS
 
-// code is this package itself: any change of it may change the image. What takes long to make is cached
-// under keys of its own, so a change costs seconds.
+// code is the source of this package: any change may change the image. Slow parts are cached under other keys, so a
+// change costs seconds.
 //
 //go:embed *.go
 var code embed.FS

@@ -101,7 +101,7 @@ func (b *builder) rootfs(ctx context.Context) (string, error) {
 	return file, nil
 }
 
-// requirements returns the path of debootstrap, or tells what is missing.
+// requirements returns the path of debootstrap, or an error that names what is missing.
 func requirements() (string, error) {
 	const hint = "build the image on a Debian machine, then carry it over with `docker save` and `docker load`"
 	if runtime.GOOS != "linux" {
@@ -124,8 +124,7 @@ func executable(file string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// debootstrap installs the packages below root. It runs isolated: its mounts and its children end with
-// it, however it ends.
+// debootstrap installs the packages below root. It runs isolated: its mounts and its children end with it.
 func (b *builder) debootstrap(ctx context.Context, program, root string) error {
 	d := b.recipe.debian
 	args := []string{"--variant=minbase", "--include=" + strings.Join(d.packages, ","), d.suite, root}

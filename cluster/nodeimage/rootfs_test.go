@@ -50,7 +50,7 @@ func TestDebianEntries(t *testing.T) {
 	}
 }
 
-// What is neither file, folder nor link is told, not left out.
+// TestDebianEntriesRefuseAPipe checks that an entry other than a file, folder or link is an error.
 func TestDebianEntriesRefuseAPipe(t *testing.T) {
 	root := t.TempDir()
 	if err := syscall.Mkfifo(filepath.Join(root, "pipe"), 0o600); err != nil {

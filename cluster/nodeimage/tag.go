@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	// Repository is that of the node images which leakrig builds, in the engine alone: none is ever pushed or
-	// pulled. It names a host, although there is none: podman would look for the image of a bare name at one of its own.
+	// Repository is the repository of node images built by leakrig. They exist only in the engine and are never
+	// pushed or pulled. It has a host name, although the host does not exist: podman would search for an unqualified
+	// name in its registries.
 	Repository = "leakrig.local/node"
 	// ControlPlane is the repository of the images of the control plane on them: kubeadm's
 	// imageRepository. Upstream's name would say that a local build is a release.
@@ -49,8 +50,8 @@ func (o Options) recipe() (recipe, error) {
 	return newRecipe(o.Kubernetes, t), nil
 }
 
-// KubeadmPatches returns what a kind cluster has to carry in kubeadmConfigPatches for these images. The
-// tags are those that kubeadm asks for by itself.
+// KubeadmPatches returns the kubeadmConfigPatches of a kind cluster with these images. The tags are kubeadm's
+// defaults.
 func KubeadmPatches() []string {
 	return []string{"kind: ClusterConfiguration\nimageRepository: " + ControlPlane + "\n"}
 }

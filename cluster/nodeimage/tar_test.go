@@ -93,7 +93,7 @@ func TestTarRefuses(t *testing.T) {
 	}
 }
 
-// What is read back from a tar on disk is what was written, links that lead through links included.
+// TestIndex checks that a tar on disk is read as written, including links through links.
 func TestIndex(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rootfs.tar")
 	err := writeFile(context.Background(), file, []entry{

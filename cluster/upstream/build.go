@@ -40,7 +40,7 @@ var pins embed.FS
 type Module struct {
 	// name and version name the pin: pins/<name>-<version>.mod.
 	name, version string
-	// generate makes a go.mod where there is no pin; nil when there always is one.
+	// generate creates a go.mod if there is no pin; nil if there always is one.
 	generate func(ctx context.Context, version string) ([]byte, error)
 	// modules are versions that stand in for those of the go.mod, by module path.
 	modules map[string]string
@@ -101,7 +101,7 @@ func folder(cache string, m Module, p pin) string {
 	return filepath.Join(cache, "upstream", m.name+"-"+m.version+"-"+runtime.GOOS+"-"+runtime.GOARCH+"-"+fingerprint(p, m.stamp))
 }
 
-// fingerprint tells builds of different pins apart.
+// fingerprint identifies builds with the same pins.
 func fingerprint(p pin, stamp []string) string {
 	parts := [][]byte{p.mod, p.sum, []byte(strings.Join(stamp, " "))}
 	if p.main != nil {
@@ -149,8 +149,8 @@ type compilation struct {
 	cgo       bool
 }
 
-// golang runs the go command and hands line each line that names a package. Downloads become progress;
-// whatever else it says is kept for the error.
+// golang runs the go command and calls line for each line that names a package. Downloads are reported as progress.
+// Other output is kept for the error.
 func (c compilation) golang(ctx context.Context, line func(string), args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = c.dir
@@ -232,7 +232,7 @@ func (m Module) pin(ctx context.Context) (p pin, err error) {
 	return p, err
 }
 
-// replaced is a go.mod with versions of modules that stand in for those which it would choose.
+// replaced returns a go.mod with replacements for module versions.
 func replaced(mod []byte, modules map[string]string) ([]byte, error) {
 	f, err := modfile.Parse("go.mod", mod, nil)
 	if err != nil {
@@ -247,8 +247,8 @@ func replaced(mod []byte, modules map[string]string) ([]byte, error) {
 	return f.Format()
 }
 
-// dependentMod makes a go.mod for the commands of a module at a released version, with the replace lines
-// that the module has for itself.
+// dependentMod creates a go.mod for the commands of a module at a released version, with the replace directives of
+// that module.
 func dependentMod(ctx context.Context, name, path, version string) ([]byte, error) {
 	upstreamMod, err := downloadMod(ctx, module.Version{Path: path, Version: version})
 	if err != nil {

@@ -118,7 +118,7 @@ func TestModulesArePinned(t *testing.T) {
 	}
 }
 
-// The second builder waits, is told so, and gives up with its context.
+// TestLock checks that the second builder waits, reports it, and returns when its context ends.
 func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	unlock, err := Lock(context.Background(), path, func() { t.Error("waited for nobody") })
@@ -142,7 +142,7 @@ func TestLock(t *testing.T) {
 	again()
 }
 
-// What does not compile is no matter of the network.
+// A compile error is not reported as a network problem.
 func TestHintOfABuild(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"go.mod": "module example.org/broken\n\ngo 1.26.0\n", "main.go": "package main\n\nfunc main() { missing() }\n"} {

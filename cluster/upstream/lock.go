@@ -44,7 +44,7 @@ func Share(path string) (release func(), err error) {
 	return flock(path, syscall.LOCK_SH)
 }
 
-// TryLock takes an exclusive lock if nobody holds the file in any way.
+// TryLock takes an exclusive lock if the file has no lock.
 func TryLock(path string) (unlock func(), free bool) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, false

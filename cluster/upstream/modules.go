@@ -85,7 +85,7 @@ func (m Module) With(modules map[string]string) Module {
 	return m
 }
 
-// Check tells what is wrong with the versions of m, without asking anybody whether they exist.
+// Check validates the versions of m without checking that they exist.
 func (m Module) Check() error {
 	errs := []error{checkVersion(m.name, m.version)}
 	for _, path := range slices.Sorted(maps.Keys(m.modules)) {
@@ -101,8 +101,8 @@ func checkVersion(what, version string) error {
 	return nil
 }
 
-// Fingerprint names everything that decides what is built, apart from the Go toolchain; where there is
-// no pin, apart from what the Go command makes of the requirements, too.
+// Fingerprint identifies all inputs of the build except the Go toolchain and, without a pin, the go command's
+// resolution of the requirements.
 func (m Module) Fingerprint() (string, error) {
 	p, err := m.pinned()
 	switch {
