@@ -20,10 +20,11 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// peakMemory is what leakrig may take of a machine's memory whatever a subject serves.
+// peakMemory is the limit of leakrig's memory for any subject.
 const peakMemory = 600 << 20
 
-// victim is set in the process that reads the hostile subject, to what it reads there; what comes after it is where.
+// victim is set in the process that reads the hostile subject. Its value is the kind of reading, followed by the
+// address.
 const victim = "LEAKRIG_TEST_VICTIM"
 
 // TestAttackVictim is the process whose memory is measured. It reads a subject as a run does, with the limit that
@@ -101,7 +102,7 @@ func (h hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// worst is as many of a shape as are just decoded, or as fit into a profile.
+// worst returns the largest number of a shape that is still decoded, or that fits into a profile.
 func worst(t testing.TB, name string) []byte {
 	const n = 10_000
 	data := shapes(n)[name]
@@ -119,8 +120,8 @@ type attack struct {
 	serve            func() hostile
 }
 
-// Whatever a subject serves, leakrig stays below 600 MiB: each field of a profile that may be repeated, as often as is
-// just decoded and as often as fits, and each line of a dump.
+// TestAttackMemory checks that leakrig stays below 600 MiB for any subject: each repeatable field of a profile at the
+// limit of decoding and at the limit of size, and each line of a dump.
 func TestAttackMemory(t *testing.T) {
 	one := join(header0(), numbered(5, 1, number(2, 1)), numbered(4, 1, message(4, number(1, 1))))
 	long := func(functions []byte) []byte {
@@ -210,7 +211,7 @@ const whole = maxProfile - 1<<20
 
 func fill(unit []byte) []byte { return bytes.Repeat(unit, whole/len(unit)) }
 
-// pairs are samples of two of 1000 locations each, none of them twice.
+// pairs returns n samples of distinct pairs of 1000 locations.
 func pairs(n int) []byte {
 	var b bytes.Buffer
 	for i := range n {
@@ -238,7 +239,7 @@ func manyGoroutines() []byte {
 	return b.Bytes()
 }
 
-// named are functions with names of so many bytes, each another one; their strings are numbered from 4.
+// named returns n functions with distinct names of long bytes. Their strings are numbered from 4.
 func named(n, long int) []byte {
 	var b bytes.Buffer
 	for i := range n {

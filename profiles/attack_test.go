@@ -109,8 +109,8 @@ func shapes(n int) map[string][]byte {
 	}
 }
 
-// What is estimated before a profile is decoded is what decoding it allocates, or more, for every field that may be
-// repeated; and not so much more that what is real would be refused.
+// TestAttackEstimate checks that the estimate before decoding is an upper bound of the allocations for every
+// repeatable field, and low enough to accept real profiles.
 func TestAttackEstimate(t *testing.T) {
 	const n = 100_000
 	for name, data := range shapes(n) {

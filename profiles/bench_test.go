@@ -7,7 +7,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Subtraction of 10,000 stacks from as many.
+// BenchmarkDiff subtracts 10,000 stacks from 10,000 stacks.
 func BenchmarkDiff(b *testing.B) {
 	base, now := manyStacks(10_000, 10), manyStacks(10_000, 11)
 	b.ReportAllocs()
@@ -18,7 +18,7 @@ func BenchmarkDiff(b *testing.B) {
 	}
 }
 
-// manyStacks is a profile of n stacks with so many goroutines each.
+// manyStacks returns a profile of n stacks with each goroutines per stack.
 func manyStacks(n int, each int64) *Profile {
 	p := &Profile{Source: SourceDump, Stacks: map[string]leak.Stack{}}
 	for i := range n {

@@ -11,8 +11,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Clean returns a raw file as a probe read it, without secrets: a text is searched as a whole, of a profile the labels
-// and comments, which a program sets while it runs. A file without any is returned as it is.
+// Clean returns a raw file without secrets. It searches the whole text of a dump, and the labels and comments of a
+// profile, which a program sets while it runs. A file without secrets is returned unchanged.
 func Clean(name string, data []byte, secrets leak.Secrets) ([]byte, error) {
 	plain, zipped := data, bytes.HasPrefix(data, []byte{0x1f, 0x8b})
 	if zipped {

@@ -43,7 +43,7 @@ func Open(path string) (*Profile, error) {
 	return nil, fmt.Errorf("%s: %w", path, err)
 }
 
-// Parse tells from the bytes what they are.
+// Parse detects the format of the data.
 func Parse(data []byte) (*Profile, error) {
 	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		var err error
@@ -119,10 +119,9 @@ func (p *Profile) Unit() string {
 	return "goroutines"
 }
 
-// Diff subtracts base from now, stack by stack. Stacks that are the same to the line go together; what is
-// then left over on either side goes together by its key, so that two builds can be compared whose lines,
-// closures or inlined calls are others. Profiles of different forms cannot be compared: only a dump has
-// creators and all wait states.
+// Diff subtracts base from now, stack by stack. It first matches stacks that are equal including lines, and then the
+// rest by Key, so that builds with other lines, closures or inlined calls can be compared. Profiles of different
+// forms cannot be compared: only a dump has creators and all wait states.
 func Diff(base, now *Profile) (*leak.Diff, error) {
 	if base.Source != now.Source {
 		return nil, leak.WithHint(fmt.Errorf("one is %s, the other %s", forms[base.Source], forms[now.Source]), "take both in the same form")

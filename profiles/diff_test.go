@@ -28,7 +28,8 @@ main.gone()
 	/src/main.go:30 +0x1
 `
 
-// The same program built anew: another line, another number of the closure; one more leaked, one gone.
+// Another build of the program: another line, another number of the closure, one more leaked goroutine, one less of
+// another.
 const dumpAfter = `goroutine 11 [select]:
 main.run.func2()
 	/src/main.go:14 +0x1
@@ -77,7 +78,7 @@ func TestDiffAcrossBuilds(t *testing.T) {
 	}
 }
 
-// Whatever is read, the sums of the parts are the totals.
+// TestDiffAddsUp checks that the parts add up to the totals for any input.
 func TestDiffAddsUp(t *testing.T) {
 	plants(t)
 	before := parsed(t, profileOf(t, "heap"))

@@ -71,9 +71,9 @@ func (g *groups) list() []leak.Group {
 	return list
 }
 
-// parseDump groups the goroutines of a text dump (runtime.Stack, debug=2), leaving out the one that wrote
-// it, which comes first, and the one that net/http starts beside it to watch its connection. Bytes that
-// hold no goroutine at all are an error.
+// parseDump groups the goroutines of a text dump (runtime.Stack, debug=2). It omits the goroutine that wrote the
+// dump, which comes first, and the one with which net/http watches its connection. Data without any goroutine is an
+// error.
 func parseDump(data []byte) (*groups, error) {
 	g, numbers := newGroups(), map[*leak.Group][]uint64{}
 	text := &texts{made: map[string]string{}}
@@ -160,13 +160,13 @@ func (t *texts) name(text []byte, make func(string) string) string {
 type header struct {
 	id    uint64
 	state []byte
-	// minutes is how long it has waited; the runtime tells only whole minutes.
+	// minutes is how long it has waited; the runtime prints only whole minutes.
 	minutes int
 }
 
-// parseHeader reads "goroutine 34 [chan send (scan), 2 minutes, locked to thread labels:{"k": "v"}]:".
-// What the garbage collector makes of the goroutine is no part of its state, or a group would fall in two
-// when the leak profile is taken. Newer runtimes may write more between the bracket and the colon.
+// parseHeader reads "goroutine 34 [chan send (scan), 2 minutes, locked to thread labels:{"k": "v"}]:". The state
+// excludes marks of the garbage collector, because the leak profile would split groups. Newer runtimes may print more
+// between the bracket and the colon.
 func parseHeader(line []byte) (h header, ok bool) {
 	rest, ok := bytes.CutPrefix(line, []byte("goroutine "))
 	if !ok {
@@ -200,9 +200,9 @@ func parseHeader(line []byte) (h header, ok bool) {
 	return h, true
 }
 
-// parseFrames reads pairs of lines, "pkg.Func(args)" and "\tfile.go:12 +0x34", up to the creator: what
-// follows there are its own callers (GODEBUG=tracebackancestors). What it does not know ("...additional
-// frames elided...") it leaves out. by is the number of the creating goroutine, "" where it is not told.
+// parseFrames reads pairs of lines, "pkg.Func(args)" and "\tfile.go:12 +0x34", up to the creator. Its own callers
+// follow (GODEBUG=tracebackancestors). It skips unknown lines ("...additional frames elided..."). by is the number of
+// the creating goroutine, "" if missing.
 func (t *texts) parseFrames(lines *lineReader) (s leak.Stack, by string, err error) {
 	for {
 		line, ok := lines.next()
@@ -233,8 +233,8 @@ func (t *texts) parseFrames(lines *lineReader) (s leak.Stack, by string, err err
 	}
 }
 
-// withoutArguments cuts the last parenthesised group: "main.(*T).M(0x1, {0x2, ...})" is
-// "main.(*T).M". It returns "" for a line that is no call.
+// withoutArguments removes the last parenthesised group: "main.(*T).M(0x1, {0x2, ...})" becomes "main.(*T).M". It
+// returns "" for a line without a call.
 func withoutArguments(line []byte) []byte {
 	if !bytes.HasSuffix(line, []byte(")")) {
 		return nil
@@ -290,9 +290,9 @@ func normalName(name string) string {
 	return leak.Name(name)
 }
 
-// servesProfile tells the goroutine that serves the rig's own request: the only one left out. It is the
-// one at work in runtime/pprof; one that runs inside pprof.Do, or hangs while it writes a profile, is the
-// subject's.
+// servesProfile reports whether the goroutine serves leakrig's own request, which is the only one omitted. It is at
+// work in runtime/pprof. A goroutine inside pprof.Do, or one that hangs while it writes a profile, belongs to the
+// subject.
 func servesProfile(s leak.Stack) bool { return strings.HasPrefix(s.Top().Func, "runtime/pprof.") }
 
 // watchesConnection tells the goroutine that net/http starts for as long as a handler runs, to notice a

@@ -12,7 +12,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// render writes groups for comparison, one a line: "2 chan send: b.F b.go:12 < a.G; by c.H".
+// render writes groups for comparison, one per line: "2 chan send: b.F b.go:12 < a.G; by c.H".
 func render(g *groups) string {
 	var lines []string
 	for _, group := range g.list() {
@@ -252,7 +252,7 @@ func TestParseDumpRefuses(t *testing.T) {
 		{"no id", "goroutine x [select]:\nmain.f()\n\t/m.go:1 +0x1\n"},
 		{"no state", "goroutine 1:\nmain.f()\n\t/m.go:1 +0x1\n"},
 		{"no colon", "goroutine 1 [select]\nmain.f()\n\t/m.go:1 +0x1\n"},
-		// What a runtime writes has no carriage returns: whoever added them may have changed more.
+		// The runtime writes no carriage returns. A text with them may have other changes as well.
 		{"other line ends", "goroutine 1 [select]:\r\nmain.f()\r\n\t/m.go:1 +0x1\r\n"},
 		{"a profile", "\x1f\x8b\x08\x00\x00"},
 	} {
@@ -299,8 +299,7 @@ func FuzzDump(f *testing.F) {
 	})
 }
 
-// checkGroups holds for whatever a parser returns: each group has its stack, under its ID, and the sum
-// is the total.
+// checkGroups checks the result of a parser: each group has its stack, under its ID, and the sum is the total.
 func checkGroups(t *testing.T, g *groups) {
 	t.Helper()
 	var sum int64

@@ -11,8 +11,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// maxBody bounds one response as it comes over the wire, maxProfile a decompressed profile: what
-// google/pprof makes of that takes many times as much.
+// maxBody limits a response as transferred, maxProfile a decompressed profile. google/pprof needs many times as much
+// memory to decode it.
 const (
 	maxBody    = 64 << 20
 	maxProfile = 64 << 20
@@ -27,8 +27,8 @@ const fetchTimeout = 30 * time.Second
 // errNotServed is a 404: the subject does not have this profile.
 var errNotServed = errors.New("not served (404)")
 
-// fetch gets one pprof path on a connection of its own, closed afterwards: one kept open would be a
-// goroutine on the subject's side.
+// fetch gets one pprof path on a separate connection and closes it: an open connection would be a goroutine of the
+// subject.
 func fetch(ctx context.Context, t leak.Target, path string) ([]byte, error) {
 	return fetchAtMost(ctx, t, path, maxBody)
 }
@@ -51,7 +51,7 @@ func get(ctx context.Context, t leak.Target, path string, read func(context.Cont
 	defer cancel()
 	client := leak.NewClient(t.Transport())
 	defer client.CloseIdleConnections()
-	// What is measured is the body as served; transparent decompression would hide its size.
+	// Measure the body as served; transparent decompression would hide its size.
 	resp, err := leak.Get(ctx, client, t.Pprof+path, http.Header{"Accept-Encoding": {"identity"}})
 	if err != nil {
 		return late(err)

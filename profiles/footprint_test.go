@@ -19,8 +19,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Reading a subject leaves nothing of the rig in the groups: neither the handler nor the goroutine that
-// net/http has beside it; and the subject's own handlers in flight keep theirs.
+// TestOwnFootprint checks that the groups contain no goroutine of leakrig's request, neither the handler nor
+// net/http's background reader. Handlers of the subject that serve other requests stay.
 func TestOwnFootprint(t *testing.T) {
 	const inFlight = 3
 	release := make(chan struct{})
@@ -126,7 +126,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// TestBusySubject is the subject of BenchmarkSnapshot, in a process of its own, until its input ends.
+// TestBusySubject is the subject of BenchmarkSnapshot in a separate process. It runs until its input ends.
 func TestBusySubject(t *testing.T) {
 	if os.Getenv(busySubject) == "" {
 		return
@@ -176,7 +176,7 @@ func TestDecodingBomb(t *testing.T) {
 	if _, err := Parse(data); err == nil || !strings.Contains(err.Error(), "different stacks") {
 		t.Errorf("text: %v", err)
 	}
-	// What is real passes: the profile of this process, and a thousand times its samples.
+	// Real profiles pass: the profile of this process, and a thousand times its samples.
 	p, err := parsePprof(profileOf(t, "goroutine"))
 	if err != nil {
 		t.Fatal(err)

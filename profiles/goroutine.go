@@ -58,7 +58,7 @@ func (g *Goroutine) read(ctx context.Context, t leak.Target) (r goroutineReading
 	return r, err
 }
 
-// readDump reads the text dump. Where the subject serves none, or it is cut off, there is no dump and no error.
+// readDump reads the text dump. If the subject serves none, or it is truncated, there is no dump and no error.
 func (r *goroutineReading) readDump(ctx context.Context, t leak.Target) error {
 	raw, err := fetch(ctx, t, "/goroutine?debug=2")
 	if errors.Is(err, errNotServed) || err == nil && len(raw) >= dumpEnd {
@@ -74,7 +74,7 @@ func (r *goroutineReading) readDump(ctx context.Context, t leak.Target) error {
 	return nil
 }
 
-// readProfile reads the profile. What it was decoded to is gone when it returns.
+// readProfile reads the profile. It frees the decoded profile before it returns.
 func (r *goroutineReading) readProfile(ctx context.Context, t leak.Target) (err error) {
 	if r.profileRaw, err = fetchAtMost(ctx, t, "/goroutine", maxFile); err != nil {
 		return err
@@ -106,8 +106,8 @@ func dumped(ctx context.Context, t leak.Target) (r goroutineReading, err error) 
 	return r, err
 }
 
-// Poll reads the groups once, from the richest source that is available. Each source stops the subject, so if before
-// tells which one that is, Poll reads only this.
+// Poll reads the groups once from the most detailed available source. Each source stops the subject, so if before
+// names the source, Poll reads only that one.
 func (g *Goroutine) Poll(ctx context.Context, t leak.Target, before leak.Poll) (leak.Poll, error) {
 	ctx, done := lend(ctx)
 	defer done()

@@ -20,10 +20,9 @@ import (
 // remembered is how many ends of collections the runtime keeps (runtime.MemStats.PauseEnd).
 const remembered = 256
 
-// Identity knows a process of Go again by what net/http/pprof serves of it: the heap profile's text form has
-// the ends of the last 256 garbage collections, to the nanosecond, and a text dump of the goroutines tells for
-// how many minutes each has waited. What merely looks alike (the same program, as many goroutines, a larger
-// count of collections) proves nothing.
+// Identity recognises a Go process by data from net/http/pprof: the text form of the heap profile has the ends of the
+// last 256 garbage collections, to the nanosecond, and a text dump has the minutes that each goroutine has waited.
+// Similarity (the same program, the same number of goroutines, a larger number of collections) proves nothing.
 type Identity struct{}
 
 // Mark reads the end of the last collection. Where none has been yet one is forced.

@@ -40,7 +40,7 @@ func isAnother(err error) bool {
 	return errors.As(err, &another)
 }
 
-// told serves what a process says of its collections, and how long one of its goroutines has waited.
+// told serves the collections of a process, and how long one of its goroutines has waited.
 func told(t *testing.T, count int, waits string) *subject {
 	ends := make([]string, remembered)
 	for i := range ends {

@@ -69,7 +69,7 @@ func plants(t *testing.T) map[string]int64 {
 	park(2, "chan receive", func() { plantGeneric(end) })
 	planted["coroutine"]++
 	stop := plantPull()
-	// What cannot be woken stays for the rest of the process: one each, whatever -count says.
+	// A goroutine that cannot be woken stays for the rest of the process: one each, for any -count.
 	plantForever()
 	planted["sleep"]++
 	planted["select (no cases)"]++

@@ -98,7 +98,7 @@ func TestRecorded(t *testing.T) {
 	if _, err := Recorded(v, &v.Snapshots[0], SourceDump, ""); err == nil {
 		t.Error("a dump that was not taken")
 	}
-	// Of several components it has to be said which.
+	// With several components, the caller must name one.
 	v.Snapshots[0].Samples = append(v.Snapshots[0].Samples, leak.Sample{Probe: "kubelet/heap", Groups: map[string][]leak.Group{SourceHeap: {{Stack: "x", Bytes: 5}}}})
 	if _, err := Recorded(v, &v.Snapshots[0], SourceHeap, ""); err == nil || !strings.Contains(leak.Hint(err), "--probe names one: heap, kubelet/heap") {
 		t.Errorf("%v, hint: %s", err, leak.Hint(err))

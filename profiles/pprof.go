@@ -20,8 +20,8 @@ func parsePprof(data []byte) (*profile.Profile, error) {
 	return decode(context.Background(), data, maxProfile, maxDecoded)
 }
 
-// decode is parsePprof of a profile that decompresses to at most so many bytes and decodes to at most so many more. It
-// waits for room where ctx has a share of the memory.
+// decode is parsePprof for a profile that decompresses to at most most bytes, and decodes to at most decoded more. It
+// waits for memory if ctx has a shared budget.
 func decode(ctx context.Context, data []byte, most int64, decoded int) (*profile.Profile, error) {
 	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		var err error
@@ -69,9 +69,9 @@ func goroutineGroups(p *profile.Profile) (*groups, error) { return stacksOf(p, "
 // leakedGroups groups a goroutine leak profile.
 func leakedGroups(p *profile.Profile) (*groups, error) { return stacksOf(p, "goroutineleak") }
 
-// stacksOf groups a profile that counts goroutines. It has no creators, and wait states only as far as the
-// runtime's own leaf frames tell them. The goroutine that wrote it is left out, and one that watches a
-// connection with it.
+// stacksOf groups a profile that counts goroutines. Such a profile has no creators, and wait states only as far as
+// the runtime's leaf frames show them. It omits the goroutine that wrote the profile, and the one that watches its
+// connection.
 func stacksOf(p *profile.Profile, values string) (*groups, error) {
 	index, err := valueIndex(p, values)
 	if err != nil {
@@ -133,7 +133,7 @@ func heapGroups(p *profile.Profile) (*groups, error) {
 	return g, nil
 }
 
-// valueIndex finds the values called name, none of which may be negative: these are counts and sizes.
+// valueIndex finds the values called name. They are counts and sizes, so a negative value is an error.
 func valueIndex(p *profile.Profile, name string) (int, error) {
 	i := slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Type == name })
 	if i < 0 {
@@ -157,8 +157,8 @@ func functionNames(p *profile.Profile) map[*profile.Function]leak.Frame {
 	return functions
 }
 
-// countable tells whether the stacks of a profile can be told apart with a bounded amount of work: a few samples of a
-// location with many inlined calls are as many frames as they are long.
+// countable reports whether the stacks of a profile can be compared with a bounded amount of work: a few samples of a
+// location with many inlined calls have a large number of frames.
 func countable(p *profile.Profile, functions map[*profile.Function]leak.Frame) error {
 	type load struct{ frames, bytes int }
 	loads := make(map[*profile.Location]load, len(p.Location))
@@ -188,7 +188,7 @@ func countable(p *profile.Profile, functions map[*profile.Function]leak.Frame) e
 	return nil
 }
 
-// framesOf flattens a sample's locations, innermost first, inlined calls as frames of their own.
+// framesOf flattens a sample's locations, innermost first, with inlined calls as separate frames.
 func framesOf(s *profile.Sample, functions map[*profile.Function]leak.Frame) []leak.Frame {
 	frames := make([]leak.Frame, 0, len(s.Location))
 	for _, location := range s.Location {

@@ -11,7 +11,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// The wait state is told from the runtime's innermost frames, which are cut.
+// TestUnpark checks that the wait state follows from the runtime's innermost frames, which are removed.
 func TestUnpark(t *testing.T) {
 	for _, c := range []struct{ name, frames, state, rest string }{
 		{"a channel", "runtime.gopark runtime.chansend runtime.chansend1 main.f main.main", "chan send", "main.f main.main"},
@@ -38,7 +38,7 @@ func TestUnpark(t *testing.T) {
 	}
 }
 
-// encode writes a profile of one sample, or of one a value.
+// encode writes a profile with one sample per value, or one without values.
 func encode(t testing.TB, kind string, values ...int64) []byte {
 	t.Helper()
 	fn := &profile.Function{ID: 1, Name: "main.f", Filename: "/m.go"}
@@ -155,7 +155,7 @@ func FuzzMemStats(f *testing.F) {
 	})
 }
 
-// A profile of 2,000 goroutines, each on a stack of its own: the dearest there is.
+// BenchmarkPprof decodes a profile of 2,000 goroutines with distinct stacks, the most expensive kind.
 func BenchmarkPprof(b *testing.B) {
 	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "goroutine", Unit: "count"}}}
 	for i := range 2000 {

@@ -274,8 +274,8 @@ func profileOf(t testing.TB, name string) []byte {
 	return w.Body.Bytes()
 }
 
-// Whatever a subject serves instead of a profile is an error that names the URL or says what to do,
-// and leaves no connection.
+// TestProbesRefuse checks that invalid data of a subject is an error that names the URL or has a hint, and leaves no
+// connection.
 func TestProbesRefuse(t *testing.T) {
 	goroutine, heap := profileOf(t, "goroutine"), profileOf(t, "heap")
 	for _, c := range []struct {
@@ -312,7 +312,7 @@ func TestProbesRefuse(t *testing.T) {
 	if _, err := (&Goroutine{}).Sample(t.Context(), s.Target); err == nil || !strings.Contains(err.Error(), `no "goroutine" values`) {
 		t.Errorf("a heap profile as goroutines: %v", err)
 	}
-	// Nobody there at all.
+	// Nothing listens there.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -407,7 +407,7 @@ func TestHeapSample(t *testing.T) {
 	s.allClosed(t)
 }
 
-// Goroutine stacks have a metric of their own.
+// TestHeapSampleStacks checks the separate metric of goroutine stacks.
 func TestHeapSampleStacks(t *testing.T) {
 	s := serve(t, itself())
 	stack := func() float64 {

@@ -58,7 +58,7 @@ func (*Process) Sample(ctx context.Context, t leak.Target) (leak.Reading, error)
 // freshness bounds the wait for a report that is newer than the question.
 const freshness = 45 * time.Second
 
-// sampleResident waits for a report from after now: an older one tells of the round before.
+// sampleResident waits for a report from after now: an older one is of the previous round.
 func sampleResident(ctx context.Context, t leak.Target) (leak.Reading, error) {
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, freshness)

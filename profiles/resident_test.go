@@ -11,7 +11,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// A report from before the question tells of the round before, and is not taken.
+// TestResidentIsFresh checks that a report from before the request, of the previous round, is ignored.
 func TestResidentIsFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

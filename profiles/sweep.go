@@ -15,19 +15,20 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// sweepProfile bounds one profile of a sweep, as it comes over the wire and decompressed. It holds some
-// 20,000 different stacks.
+// sweepProfile limits one profile of a sweep, as transferred and decompressed. It holds about 20,000 different
+// stacks.
 const sweepProfile = 4 << 20
 
-// Limits of a sweep: concurrent decoders, bytes that decoding one profile may allocate, and bytes that one poll keeps.
+// Limits of a sweep: concurrent decoders, bytes that decoding one profile may allocate, and bytes that one poll
+// keeps.
 const (
 	sweepDecoders = 2
 	sweepDecoded  = 64 << 20
 	sweepKept     = 3 << 20
 )
 
-// Sweep reads the goroutines of many subjects at once, as profiles alone: a text dump stops the subject for
-// as long as it is written, which is too much to ask of production every minute.
+// Sweep reads the goroutines of many subjects at once from profiles only: a text dump stops the subject while it is
+// written, which is too expensive for production every minute.
 type Sweep struct {
 	// decoding bounds how many profiles are decoded at a time, so that the memory that it takes does not grow
 	// with how many are fetched.
@@ -35,8 +36,8 @@ type Sweep struct {
 	label    string
 }
 
-// NewSweep makes one for any number of subjects. Label is the pprof label whose largest number a poll tells, ""
-// for none.
+// NewSweep returns a Sweep for any number of subjects. Label is the pprof label whose largest number a poll returns,
+// "" for none.
 func NewSweep(label string) *Sweep {
 	return &Sweep{make(chan struct{}, min(runtime.GOMAXPROCS(0), sweepDecoders)), label}
 }
@@ -99,7 +100,8 @@ func largestOf(p leak.Poll, most int) leak.Poll {
 	return p
 }
 
-// largestLabel is the largest number that a sample carries as a label. What is no number from 0 up is passed over.
+// largestLabel returns the largest number of a label over all samples. It ignores values other than numbers from 0
+// up.
 func largestLabel(p *profile.Profile, label string) float64 {
 	largest := 0.0
 	for _, s := range p.Sample {

@@ -14,8 +14,8 @@ import (
 	"github.com/leakrig/leakrig/leak/procs"
 )
 
-// Vitals reads the counters of a process: those of its memory from the heap profile's text form, its processor time
-// from /proc, and who it is from where it runs. What it does not serve is unknown, and no error.
+// Vitals reads the counters of a process: memory from the text form of the heap profile, processor time from /proc,
+// and its identity from the platform. Counters that are not served are unknown, which is not an error.
 func Vitals(ctx context.Context, t leak.Target) (leak.Vitals, error) {
 	v := leak.Vitals{Read: time.Now(), CPU: -1}
 	if t.Process != nil {
@@ -32,7 +32,7 @@ func Vitals(ctx context.Context, t leak.Target) (leak.Vitals, error) {
 	if t.Transport == nil || t.Pprof == "" {
 		return v, nil
 	}
-	// The text is read as it comes: a fleet's processes are read many at once.
+	// The text is parsed as a stream, because a fleet reads many processes at once.
 	err := get(ctx, t, "/heap?debug=1", func(_ context.Context, body io.Reader) error {
 		return parseVitals(io.LimitReader(body, maxBody), &v)
 	})

@@ -80,7 +80,7 @@ func TestAttackCredentials(t *testing.T) {
 	}
 }
 
-// A transport whose credentials cannot be taken off asks nobody else.
+// TestAttackOnlyTo checks that a transport with inseparable credentials sends no request to another host.
 func TestAttackOnlyTo(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))

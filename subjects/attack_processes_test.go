@@ -76,7 +76,8 @@ func TestAttackScriptAroundSubject(t *testing.T) {
 	}
 }
 
-// A child that has a session of its own, and no parent any more, ends with the subject.
+// TestAttackChildInSessionOfItsOwn checks that a child with its own session and without a parent ends with the
+// subject.
 func TestAttackChildInSessionOfItsOwn(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("SKIPPED: such children are found on Linux alone")

@@ -1,7 +1,7 @@
-// Package subjects builds and starts the programs under observation. Each lives in a folder beside this
-// file, a module of its own with one main package and one modfile a variant.
+// Package subjects builds and starts the programs under observation. Each is in a folder next to this file, a
+// separate module with one main package and one modfile per variant.
 //
-// It does not put load on them (package load) and does not read them (package profiles).
+// It neither loads them (package load) nor reads them (package profiles).
 package subjects
 
 import (
@@ -52,8 +52,7 @@ func (b Builder) Folder(build string) (string, error) {
 	return dir, isModule(dir)
 }
 
-// isModule refuses a folder without a go.mod of its own: it would join the module around it in
-// silence, and be built with that one's versions.
+// isModule refuses a folder without a go.mod: it would silently be part of the enclosing module and use its versions.
 func isModule(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
 		return leak.WithHint(fmt.Errorf("subject: no go.mod in %s", dir),
@@ -113,7 +112,7 @@ func (r Recipe) in(name string) string {
 	return filepath.Join(r.Folder, name)
 }
 
-// check tells whether the files that the recipe names are there.
+// check returns an error if files of the recipe are missing.
 func (r Recipe) check() error {
 	for _, f := range []struct{ field, name string }{{"modfile", r.Modfile}, {"rewrite", r.Rewrite}} {
 		if f.name == "" {
@@ -171,8 +170,8 @@ func (b Builder) Build(ctx context.Context, r Recipe) (Built, error) {
 	return built, nil
 }
 
-// needsExperiment tells whether the toolchain that builds the folder has the goroutine leak profile as an
-// experiment: older ones do not know it, newer ones have it anyway.
+// needsExperiment reports whether the toolchain of the folder needs an experiment for the goroutine leak profile.
+// Older toolchains do not have it, newer ones always do.
 func (r Recipe) needsExperiment(ctx context.Context) bool {
 	version, err := r.golang(ctx, "env", "GOVERSION")
 	return err == nil && strings.HasPrefix(version, "go1.26")
@@ -245,7 +244,7 @@ func (b Builder) binary(r Recipe) (string, error) {
 	return filepath.Join(dir, filepath.Base(r.Folder)), os.MkdirAll(dir, 0o700)
 }
 
-// Info reads what the binary says of itself, as go version -m does.
+// Info reads the build information of the binary, like go version -m.
 func Info(binary string) leak.SubjectInfo {
 	var info leak.SubjectInfo
 	if f, err := os.Open(binary); err == nil {

@@ -50,7 +50,7 @@ func says(t *testing.T, binary string) string {
 }
 
 func TestBuild(t *testing.T) {
-	// What a user may have set, in the environment and by go env -w, changes nothing.
+	// Settings of the user in the environment and with go env -w have no effect.
 	env := filepath.Join(t.TempDir(), "env")
 	if err := os.WriteFile(env, []byte("GOFLAGS=-tags=flagged\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -178,7 +178,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// Each variant runs a binary of its own, also where the subject's path has no name in it.
+// TestLauncherBuilds checks that each variant runs a different binary, also if the subject's path contains no name.
 func TestLauncherBuilds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
 	write(t, dir, tiny)
@@ -193,7 +193,7 @@ func TestLauncherBuilds(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{"leaky": "one", "fixed": "two"} {
-		// It prints and ends, where a subject would serve: its last words tell which one it was.
+		// It prints and exits instead of serving: its last words identify the variant.
 		_, err := l.Start(t.Context(), leak.Variant{Name: name}, nil, filepath.Join(scratch, name+".log"))
 		if err == nil || !strings.HasSuffix(err.Error(), "last words:\n| "+want) {
 			t.Errorf("%s: %v, want %q", name, err, want)

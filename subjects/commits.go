@@ -82,7 +82,7 @@ func (r Repo) Between(ctx context.Context, one, other Commit) ([]Commit, error) 
 		"commits are searched along one line: `git merge-base` names a common ancestor to start from")
 }
 
-// Checkout writes the files of a commit into dir, which it makes.
+// Checkout creates dir and writes the files of a commit into it.
 func (r Repo) Checkout(ctx context.Context, c Commit, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

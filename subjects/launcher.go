@@ -35,8 +35,8 @@ type Launcher struct {
 // Own is the folder that the variants were built from, nil where none was.
 func (l *Launcher) Own() *OwnSource { return l.own }
 
-// hasProgram tells whether there is a program to start; else it runs already, or components of the cluster
-// are all there is.
+// hasProgram reports whether there is a program to start. Otherwise the program already runs, or the subject consists
+// only of components of the cluster.
 func (l *Launcher) hasProgram() bool { return l.Spec.Build != "" || len(l.Spec.Command) > 0 }
 
 // Build compiles the variant, or looks its command up.
@@ -70,7 +70,7 @@ func (l *Launcher) Build(ctx context.Context, v leak.Variant) error {
 	return nil
 }
 
-// Check tells, before anything is built, whether there is something to build or to start.
+// Check returns an error before the build if there is nothing to build or to start.
 func (l *Launcher) Check(variants []leak.Variant) error {
 	for _, address := range l.Spec.Addresses() {
 		if _, err := reach(l.Spec, address, l.Builder.ScenarioDir); err != nil {

@@ -52,8 +52,8 @@ func SweepProcesses() []string {
 	return ended
 }
 
-// sameMachine tells whether the process numbers its rig as this process would: of a container that is seen from
-// outside, the rig has another number here.
+// sameMachine reports whether the process uses the same PID namespace: in a container, leakrig has another PID than
+// outside.
 func sameMachine(p procs.Process) bool {
 	theirs, err1 := os.Readlink(filepath.Join(p.Dir(), "ns/pid"))
 	ours, err2 := os.Readlink("/proc/self/ns/pid")

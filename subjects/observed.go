@@ -9,7 +9,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// observed are components of the cluster under observation, beside a program or instead of one.
+// observed are components of the cluster under observation, in addition to a program or instead of one.
 type observed struct {
 	program    leak.Subject // nil where there is none
 	names      []string

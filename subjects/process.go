@@ -43,7 +43,7 @@ type Process struct {
 	Kubeconfig string
 }
 
-// Start starts the program in a process group of its own and waits until it is ready.
+// Start starts the program in a separate process group and waits until it is ready.
 func (p Process) Start(ctx context.Context) (leak.Subject, error) {
 	port, err := choosePort(p.Port)
 	if err != nil {
@@ -103,8 +103,8 @@ func logTo(path string) (output *os.File, logged <-chan struct{}, err error) {
 	return to, done, nil
 }
 
-// Ports of subjects are below those that systems give to connections: between the moment that one is found free and
-// the subject's own listen, a connection of another subject would take it now and then.
+// Ports of subjects are below the range of outgoing connections: between the check that a port is free and the
+// subject's listen, a connection of another subject could take it.
 const (
 	firstPort = 20000
 	manyPorts = 12000
@@ -128,7 +128,7 @@ func choosePort(fixed int) (int, error) {
 	return port, nil
 }
 
-// free is the port, or any for 0, if nobody listens there.
+// free returns the port, or any free one for 0. It returns an error if the port is in use.
 func free(port int) (int, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
@@ -193,7 +193,7 @@ func (r *running) start() error {
 			return
 		}
 		_ = r.cmd.Wait() // Err tells from ProcessState how it ended
-		// Whatever the program started goes with it, however it ended.
+		// Kill everything that the program started, also after a crash.
 		group.Kill(r.cmd.Process.Pid)
 		r.left = procs.KillTree(r.root, r.mark)
 		select {

@@ -271,7 +271,7 @@ func TestStopStubborn(t *testing.T) {
 	gone(t, id)
 }
 
-// What the subject started goes with it, whether it is stopped or dies.
+// TestGrandchildren checks that processes started by the subject end with it, whether it is stopped or dies.
 func TestGrandchildren(t *testing.T) {
 	for name, end := range map[string]func(s leak.Subject, id int) error{
 		"stopped": func(s leak.Subject, _ int) error { return s.Stop(context.Background()) },

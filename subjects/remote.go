@@ -17,7 +17,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// remote is a program that somebody else runs: it is read, and nothing of it is started or stopped.
+// remote is a program that leakrig only reads. It neither starts nor stops it.
 type remote struct {
 	target leak.Target
 	info   leak.SubjectInfo
@@ -35,7 +35,7 @@ func reach(spec leak.SubjectSpec, address, dir string) (*remote, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Name and password go with each request, and stand in no address that an error could tell.
+	// User name and password go with each request. They are not part of the address, which errors may contain.
 	shown, user := leak.ShownURL(u), u.User
 	u.User = nil
 	base := strings.TrimSuffix(u.String(), "/")
@@ -48,13 +48,13 @@ func reach(spec leak.SubjectSpec, address, dir string) (*remote, error) {
 	}
 	return &remote{
 		target: target,
-		// Whatever proves who asks stays out of the record.
+		// Credentials are not part of the record.
 		info: leak.SubjectInfo{Command: []string{shown}},
 		done: make(chan struct{}),
 	}, nil
 }
 
-// elsewhere tells whether u may lead to the same program from another machine.
+// elsewhere reports whether u may refer to the same program from another machine.
 func elsewhere(u *url.URL) bool {
 	ip := net.ParseIP(u.Hostname())
 	return u.Scheme != "unix" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback() && !ip.IsUnspecified())

@@ -45,7 +45,8 @@ func TestReachableFromPods(t *testing.T) {
 	}
 }
 
-// Who asks is told with every request to the host that was named, to no other, and stands in no address.
+// TestNameAndPassword checks that credentials go with every request to the given host, to no other host, and into no
+// address.
 func TestNameAndPassword(t *testing.T) {
 	var asked []string
 	note := func(w http.ResponseWriter, r *http.Request) {

@@ -21,7 +21,7 @@ type replicas struct {
 	err  error // set before done is closed
 }
 
-// together starts n replicas, one after another, with start; none is left where one fails.
+// together starts n replicas, one after another, with start. If one fails, it stops the others.
 func together(ctx context.Context, n int, start func(replica int) (leak.Subject, error)) (leak.Subject, error) {
 	if n == 1 {
 		return start(1)
@@ -97,7 +97,7 @@ func (r *replicas) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// replicaLog is the file for the output of one of several replicas, in a folder beside that of the variant.
+// replicaLog returns the log file of one replica, in a folder next to the variant's.
 func replicaLog(log string, replica, of int) (string, error) {
 	if of == 1 {
 		return log, nil

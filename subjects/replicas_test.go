@@ -28,7 +28,7 @@ func fetched(t *testing.T, url string) string {
 	return string(data)
 }
 
-// Replicas are processes of their own, with addresses and logs of their own, and end together.
+// TestReplicas checks that replicas are separate processes with separate addresses and logs, and end together.
 func TestReplicas(t *testing.T) {
 	dir := t.TempDir()
 	s, err := start(t.Context(), "ready", dir, func(s *leak.SubjectSpec) { s.Replicas = 3 })

@@ -20,10 +20,9 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// A rewrite re-enacts what a version did that can no longer be had: one function of a module that the
-// subject links gets, at build time, the body of the function of the same name in a file of the subject's
-// folder. The module cache stays as it is, and no text of upstream's is kept with the subject. The file says
-// which package it is about:
+// A rewrite restores the behaviour of a version that is no longer available: at build time, one function of a module
+// that the subject links gets the body of the function of the same name in a file of the subject's folder. The module
+// cache does not change, and the subject contains no upstream text. The file names the package:
 //
 //	//go:build ignore
 //
@@ -33,7 +32,7 @@ import (
 //	// Close leaves the broadcaster running, as it did before v0.1.3.
 //	func (s *Simulator) Close() { s.cancel() }
 //
-// The body can use what the rewritten file imports, and nothing else.
+// The body can only use imports of the rewritten file.
 type rewrite struct {
 	pkg  string
 	fset *token.FileSet
@@ -190,7 +189,7 @@ func qualifiers(n ast.Node) []string {
 
 var majorVersion = regexp.MustCompile(`/v\d+$`)
 
-// importOf is the import that a file knows by that name, as far as its path tells.
+// importOf returns the import with that name in the file, judged by its path.
 func importOf(file *ast.File, name string) *ast.ImportSpec {
 	for _, i := range file.Imports {
 		path := majorVersion.ReplaceAllString(strings.Trim(i.Path.Value, "`\""), "")

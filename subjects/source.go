@@ -22,8 +22,8 @@ const (
 	sourceLine   = 200 // runes
 )
 
-// SourceFinder reads the lines that frames stand on from what is at hand: the module cache, and the
-// standard library where it is of the same Go. It reads nothing else, whatever a profile names.
+// SourceFinder reads the source lines of frames from local files: the module cache, and the standard library if it
+// has the same Go version. It reads no other files, for any profile.
 type SourceFinder struct {
 	modules fs.FS
 	// std is the standard library, by version of Go.
@@ -31,8 +31,8 @@ type SourceFinder struct {
 	own *OwnSource
 }
 
-// OwnSource is the folder that a subject was built from, and when: what was changed in it since is not what
-// runs.
+// OwnSource is the folder that a subject was built from, and the time of the build: later changes are not part of the
+// binary.
 type OwnSource struct {
 	files fs.FS
 	built time.Time
@@ -78,8 +78,8 @@ func NewSourceFinder() *SourceFinder {
 	return f
 }
 
-// rooted is the folder as a file system that no name and no link leads out of; an empty one where there is
-// no such folder.
+// rooted returns the folder as a file system that no name and no link can leave; an empty one if the folder is
+// missing.
 func rooted(dir string) fs.FS {
 	if root, err := os.OpenRoot(dir); err == nil {
 		return root.FS()

@@ -87,8 +87,8 @@ func TestNewSourceFinder(t *testing.T) {
 	}
 }
 
-// Lines of the subject's own module are read from the folder that it was built from, as long as they are what
-// was built; nothing else of that folder is.
+// TestExcerptOfOwnModule checks that lines of the subject's own module are read from its folder as long as they are
+// unchanged since the build, and that no other file of the folder is read.
 func TestExcerptOfOwnModule(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, changed time.Duration) {
@@ -130,7 +130,7 @@ func TestExcerptOfOwnModule(t *testing.T) {
 			t.Errorf("%s: %v, %+v", c.about, ok, e)
 		}
 	}
-	// Later, and for a program that is not told to be of that folder, there is nothing.
+	// After a change, and for a program that is not from that folder, there is no excerpt.
 	if e, ok := (&SourceFinder{modules: none{}}).Excerpt(info, leak.Frame{File: "example.com/app/main.go", Line: 1}); ok {
 		t.Errorf("without the folder: %+v", e)
 	}

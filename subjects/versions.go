@@ -20,8 +20,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// ResolveError tells that a build with other versions of modules has no dependencies that can be had: nothing
-// was compiled.
+// ResolveError says that the dependencies for other module versions are unavailable: nothing was compiled.
 type ResolveError struct{ Err error }
 
 func (e *ResolveError) Error() string { return e.Err.Error() }
@@ -38,9 +37,9 @@ type goMod struct {
 	Replace []struct{ Old, New leak.Module }
 }
 
-// resolve makes a modfile below dir that builds with the recipe's modules at their versions, once, and returns
-// its path. The subject's folder stays as it is. Requirements that are only there for the sake of other modules
-// are worked out anew, so that each version comes with the dependencies that it names itself.
+// resolve creates a modfile below dir with the recipe's modules at their versions, once, and returns its path. It
+// does not change the subject's folder. It recomputes indirect requirements, so that each version gets the
+// dependencies that it requires itself.
 func (r Recipe) resolve(ctx context.Context, dir string) (string, error) {
 	mod, sum, err := r.modfiles()
 	if err != nil {
@@ -58,7 +57,7 @@ func (r Recipe) resolve(ctx context.Context, dir string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return "", err
 	}
-	// It gets its name once it is whole, so that nobody builds with half of it.
+	// It is renamed when complete, so that no build uses half of it.
 	making, err := os.MkdirTemp(filepath.Dir(dir), ".resolving-*")
 	if err != nil {
 		return "", err
@@ -130,7 +129,7 @@ func (g goMod) requires(path string) bool {
 	return false
 }
 
-// versions are those of the modules in a modfile, as they are replaced; that of a folder is "replaced".
+// versions returns the versions of the modules in a modfile after replacement; a folder is "replaced".
 func (g goMod) versions() map[string]string {
 	all := map[string]string{}
 	for _, q := range g.Require {
@@ -215,14 +214,14 @@ func (r Recipe) choose(ctx context.Context, modfile string) error {
 	return nil
 }
 
-// Listed is a version of a module as the proxy tells of it.
+// Listed is a version of a module as listed by the proxy.
 type Listed struct {
 	leak.Module
 	// Time is when it was made, as RFC 3339; "" where unknown.
 	Time string
 	// Retracted is why its author has taken it back, "" where he has not.
 	Retracted string
-	// Problem is why it cannot be had, "" where it can as far as is known without its source.
+	// Problem is why the version is unavailable, "" if it appears to be available.
 	Problem string
 }
 
@@ -236,7 +235,7 @@ func Versions(ctx context.Context, path string) ([]string, error) {
 	return strings.Fields(out), nil
 }
 
-// Resolve asks the proxy for versions of modules, all at once, and tells of them in the order given.
+// Resolve asks the proxy for versions of modules, concurrently, and returns them in the given order.
 func Resolve(ctx context.Context, modules []leak.Module) ([]Listed, error) {
 	args := []string{"-e", "-retracted", "-json"}
 	for _, m := range modules {
@@ -299,7 +298,7 @@ func listModules(ctx context.Context, args ...string) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	// With a go.mod of its own, so that one in a folder above says nothing.
+	// Write a go.mod, so that one in a parent folder is ignored.
 	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module leakrig.dev/list\n\ngo 1.26.0\n"), 0o600); err != nil {
 		return "", err
 	}

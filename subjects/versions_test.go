@@ -27,7 +27,8 @@ func TestReason(t *testing.T) {
 	}
 }
 
-// Kubernetes numbers its parts v0 where it numbers itself v1; what has another version stays where it is.
+// TestExpand checks that parts of Kubernetes are numbered v0 for v1 of Kubernetes, and that parts with another
+// version do not change.
 func TestExpand(t *testing.T) {
 	versions := map[string]string{
 		"k8s.io/kubernetes": "v1.24.17", "k8s.io/api": "v0.24.17", "k8s.io/client-go": "v0.24.17", "k8s.io/klog/v2": "v2.60.1", "k8s.io/same": "v1.24.17",

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What is judged with the default settings: leaks of every kind, and what grows until it is full.
+// Plants for the default settings: leaks of every kind, and resources that grow until they are full.
 
 // thread leaks a thread of the kernel: the goroutine that is locked to it never ends.
 func thread(o options) func() {

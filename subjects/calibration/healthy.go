@@ -40,7 +40,7 @@ func lazy(options) func() {
 	}
 }
 
-// pool has workers that are started as they are needed, up to a cap that the second round reaches.
+// pool starts workers on demand, up to a cap that the second round reaches.
 func pool(options) func() {
 	const limit = 50
 	jobs := make(chan func())
@@ -65,7 +65,7 @@ func pool(options) func() {
 	}
 }
 
-// ticker works in the background all the time: short-lived goroutines and garbage, whatever the load.
+// ticker works in the background independent of the load: short-lived goroutines and garbage.
 func ticker(options) func() {
 	go func() {
 		for range time.Tick(30 * time.Millisecond) {
@@ -130,8 +130,7 @@ func syncPool(options) func() {
 	}
 }
 
-// conns is a pool of connections to a backend, made as they are needed, up to a cap. Each has a goroutine
-// at either end.
+// conns is a pool of connections to a backend, opened on demand up to a cap. Each has a goroutine at either end.
 func conns(options) func() {
 	const limit = 40
 	backend, err := net.Listen("tcp", "127.0.0.1:0")
@@ -185,8 +184,8 @@ func conns(options) func() {
 	}
 }
 
-// queue takes jobs at once and works them off one by one, each on a goroutine of its own that waits for
-// its turn: after a round it takes most of a second to drain.
+// queue accepts jobs at once and processes them one by one, each on a goroutine that waits for its turn: after a
+// round it takes most of a second to drain.
 func queue(options) func() {
 	turn := make(chan struct{}, 1)
 	return func() {

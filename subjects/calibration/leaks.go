@@ -19,8 +19,8 @@ func clock(options) func() {
 	return func() {}
 }
 
-// burst leaks ten goroutines in the first operation after 400 ms without any: by the round, however many operations
-// that has.
+// burst leaks ten goroutines in the first operation after a pause of 400 ms: by the round, for any number of
+// operations.
 func burst(options) func() {
 	var mu sync.Mutex
 	var last time.Time
@@ -44,7 +44,7 @@ func leakGoroutine() {
 
 func leakySend(c chan<- int) { c <- 1 }
 
-// heap leaks memory. The blocks are chained to each other: a slice of them would grow in leaps of its own.
+// heap leaks memory. The blocks form a linked list, because a slice of them would grow in steps.
 func heap(o options) func() { return rarely(o, func() { retain(o.size) }) }
 
 // Blocks of the allocator's own sizes, so that what is retained is what was asked for. Those with pointers

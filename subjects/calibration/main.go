@@ -1,10 +1,9 @@
-// Command calibration grows in ways of known size, or looks as if it did, so that the rig can be held
-// against the truth. It is the one subject whose leak is its own: an instrument is calibrated on a known
-// weight. What it says it leaks it does leak, with real goroutines, memory and descriptors that nothing
-// ever lets go; what it says is healthy is ordinary code that ordinary services have.
+// Command calibration grows by known amounts, or appears to, so that leakrig can be compared with the truth. It is
+// the only subject with an artificial leak. Its leaks are real goroutines, memory and descriptors that are never
+// released. Its healthy variants are ordinary code of ordinary services.
 //
-// Which way is chosen by -plant. Every POST to /work is one operation, and does some honest work, too. On
-// its end the program writes what it has retained, counted and not computed, and over how many operations.
+// -plant selects the behaviour. Every POST to /work is one operation and also does some ordinary work. At its end the
+// program prints the counted retained resources and the number of operations.
 package main
 
 import (
@@ -130,8 +129,8 @@ func rarely(o options, leak func()) func() {
 	}
 }
 
-// noisyTraffic is what a busy service does beside leaking: garbage of any size, short-lived goroutines, and
-// a bounded history whose entries differ in size.
+// noisyTraffic is the ordinary work of a busy service: garbage of any size, short-lived goroutines, and a bounded
+// history whose entries differ in size.
 func noisyTraffic() func() {
 	var mu sync.Mutex
 	history := make([][]byte, 64)

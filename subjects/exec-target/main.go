@@ -1,6 +1,6 @@
-// Command exec-target is the pod that execs go into: it serves nothing but its readiness. Called as ls it
-// lists a folder, as in the incident's `kubectl exec -i POD -- ls /opt`; what an exec runs does not matter
-// to what is observed, which is the node's components.
+// Command exec-target is the pod that execs run in: it serves only its readiness. Called as ls, it lists a folder, as
+// in the incident's `kubectl exec -i POD -- ls /opt`. The scenario observes the components of the node, so the
+// command of an exec is irrelevant.
 package main
 
 import (

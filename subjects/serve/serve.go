@@ -1,7 +1,7 @@
-// Package serve is what a program needs to be a leakrig subject: it listens where the rig says,
-// answers a readiness probe, and serves net/http/pprof beside the program's own operations.
+// Package serve turns a program into a leakrig subject: it listens at the address from leakrig, answers a readiness
+// probe, and serves net/http/pprof in addition to the program's operations.
 //
-// A subject of one's own looks like this:
+// A subject looks like this:
 //
 //	func main() {
 //		mux := http.NewServeMux()
@@ -9,11 +9,10 @@
 //		serve.Main(mux)
 //	}
 //
-// A program that cannot use this package, which has no dependencies, meets the same contract by hand:
-// listen on $LEAKRIG_LISTEN (host:port; $PORT is the port alone), answer 200 on /healthz once load can
-// come, import _ "net/http/pprof", and end on SIGTERM. Paths can be changed in the scenario
-// (subject.ready, subject.pprof). $KUBECONFIG names the cluster; where the scenario has none it is an
-// empty file.
+// A program that cannot use this package, which has no dependencies, implements the same contract: listen on
+// $LEAKRIG_LISTEN (host:port; $PORT is only the port), answer 200 on /healthz when ready for load, import _
+// "net/http/pprof", and exit on SIGTERM. A scenario can change the paths (subject.ready, subject.pprof). $KUBECONFIG
+// is the kubeconfig of the cluster, or an empty file if the scenario has none.
 package serve
 
 import (

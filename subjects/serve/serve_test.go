@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// TestMain makes the test binary a subject when it is told where to listen.
+// TestMain turns the test binary into a subject if an address is set.
 func TestMain(m *testing.M) {
 	if os.Getenv("SERVE_TEST") == "" {
 		os.Exit(m.Run())
@@ -37,7 +37,7 @@ func subject(t *testing.T, env ...string) (*exec.Cmd, *bytes.Buffer) {
 	return cmd, &output
 }
 
-// free is an address that nobody listens on.
+// free returns a free address.
 func free(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -62,7 +62,7 @@ func request(method, url string) (int, string, error) {
 	return resp.StatusCode, string(body), err
 }
 
-// The contract in the package's doc: where it listens, what it answers, how it ends.
+// TestMainServes checks the contract in the package's doc: the address, the paths, and the exit.
 func TestMainServes(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -1,18 +1,17 @@
-// Command setpeers-controllers is the part of a Rancher 2.4 server that the incident of this name is
-// about. Every POST to /setPeers is one round of setPeers, which Rancher makes every two minutes: it
-// starts the user controllers of every cluster that have not been started. One of the clusters is
-// disconnected, so it is started again in every round, and fails again.
+// Command setpeers-controllers is the part of a Rancher 2.4 server that the incident is about. Every POST to
+// /setPeers is one call of setPeers, which Rancher makes every two minutes: it starts the user controllers of every
+// cluster that are not started. One of the clusters is disconnected, so every call starts it again, and fails again.
 //
-// # What is real and what is re-enacted
+// # Real and re-enacted parts
 //
-// Everything that is started is Rancher's own, from the modules of the 2.4 release line: the contexts of
-// rancher/types, the controllers of norman and wrangler, the access control of steve, on client-go v0.18.
-// The connected clusters are the scenario's API server, reached as clusters of their own.
+// All started code is Rancher's own, from the modules of the 2.4 release line: the contexts of rancher/types, the
+// controllers of norman and wrangler, the access control of steve, on client-go v0.18. The connected clusters are the
+// scenario's API server, reached as separate clusters.
 //
-// Only the manager in manager.go is written anew, after the incident's stack and the upstream issue,
-// because the module proxy does not have github.com/rancher/rancher. The order of its steps is what
-// the upstream fix (rancher/rancher#30122) changed, and what -access-control chooses. Neither order
-// allocates anything itself: the handlers, and what they hold, are made below steve's NewAccessStore.
+// Only the manager in manager.go is new code, based on the incident's stack and the upstream issue, because the
+// module proxy does not have github.com/rancher/rancher. The upstream fix (rancher/rancher#30122) changed the order
+// of its steps, which -access-control selects. Neither order allocates anything itself: steve's NewAccessStore
+// creates the handlers and their memory.
 package main
 
 import (
@@ -85,8 +84,8 @@ func newManager(ctx context.Context, order string, connected, disconnected int) 
 	return m, nil
 }
 
-// refusing is an address on loopback that refuses connections: its port is taken, so that no other
-// program can come to listen there, and nobody ever listens.
+// refusing returns an address on loopback that refuses connections: its port is bound, so that no other program can
+// listen there, but not listening.
 func refusing() (string, error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {

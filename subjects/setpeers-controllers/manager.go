@@ -56,8 +56,8 @@ type record struct {
 	started       bool
 }
 
-// setPeers starts whatever has not been started. That a disconnected cluster refuses is as it should
-// be; everything else is an error.
+// setPeers starts all clusters that are not started. It ignores the refusal of the disconnected cluster. Everything
+// else is an error.
 func (m *manager) setPeers() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -3,8 +3,8 @@
 //leakrig:rewrite github.com/alibaba/open-simulator/pkg/simulator
 package simulator
 
-// Close ends the contexts and nothing else, as before open-simulator's pull request #88: the scheduler goes on
-// waiting for its next pod, and nobody shuts the event broadcaster down.
+// Close ends only the contexts, as before open-simulator's pull request #88: the scheduler continues to wait for its
+// next pod, and the event broadcaster is not shut down.
 func (sim *Simulator) Close() {
 	sim.scheduleOneCancelFunc()
 	sim.cancelFunc()

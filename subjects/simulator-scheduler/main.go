@@ -1,20 +1,18 @@
-// Command simulator-scheduler is the heart of the simulator-posts incident with upstream's own code alone:
-// every POST to /api/deploy-apps copies a cluster into a fake clientset, starts a real kube-scheduler
-// on it, deploys an app, waits until its pods are bound, and closes everything down again, as open-simulator
-// does.
+// Command simulator-scheduler is the core of the simulator-posts incident with upstream code only: every POST to
+// /api/deploy-apps copies a cluster into a fake clientset, starts a real kube-scheduler on it, deploys an app, waits
+// until its pods are bound, and shuts everything down, as open-simulator does.
 //
-// The three leaks of the incident were found one after another, and can be seen one after another here:
+// The incident had three leaks, which can be reproduced one after another:
 //
-//  1. The scheduler. Up to k8s.io/kubernetes v1.24 its Run returns only when scheduleOne does, which
-//     waits for the next pod and does not see that the context has ended. v1.25.0 closes the queue then.
-//     Which of them is linked is a matter of the modfile.
-//  2. The informers, if nobody stops them (-leave=informers). What they keep alive is the copy of the
-//     cluster: Pod.DeepCopy, below syncClusterResourceList, in the fake clientset.
-//  3. The event broadcaster, if nobody shuts it down (-leave=broadcaster): Broadcaster.loop.
+// 1. The scheduler. Up to k8s.io/kubernetes v1.24, its Run returns only when scheduleOne does, which waits for the
+// next pod and ignores the end of the context. v1.25.0 closes the queue. The modfile selects the version. 2. The
+// informers, if they are not stopped (-leave=informers). They keep the copy of the cluster alive: Pod.DeepCopy, below
+// syncClusterResourceList, in the fake clientset. 3. The event broadcaster, if it is not shut down
+// (-leave=broadcaster): Broadcaster.loop.
 //
-// Nothing is re-enacted. What -leave leaves running is upstream's, started by the call that starts it
-// everywhere; the caller just does not stop it. -one-more-pod is open-simulator's own remedy for the
-// first leak: it does end the scheduler, but not the metrics recorder that v1.24 starts with it.
+// Nothing is re-enacted. -leave leaves upstream code running that the usual call started; the caller does not stop
+// it. -one-more-pod is open-simulator's fix for the first leak: it ends the scheduler, but not the metrics recorder
+// that v1.24 starts with it.
 package main
 
 import (
@@ -29,7 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// What a simulation may leave running.
+// Parts that a simulation may leave running.
 const (
 	theInformers   = "informers"
 	theBroadcaster = "broadcaster"

@@ -25,7 +25,7 @@ const (
 	namespace    = "default"
 )
 
-// simulation is one copy of the cluster with a scheduler of its own.
+// simulation is one copy of the cluster with a separate scheduler.
 type simulation struct {
 	client      *fake.Clientset
 	broadcaster events.EventBroadcaster
@@ -74,8 +74,8 @@ func newSimulation() (*simulation, error) {
 	return s, nil
 }
 
-// syncClusterResourceList copies the cluster into the fake clientset, whose tracker makes deep copies of
-// it for itself and for every watch.
+// syncClusterResourceList copies the cluster into the fake clientset, whose tracker deep-copies it for itself and for
+// every watch.
 func (s *simulation) syncClusterResourceList(c cluster) error {
 	ctx := context.Background()
 	capacity := corev1.ResourceList{"cpu": resource.MustParse("16"), "memory": resource.MustParse("64Gi"), "pods": resource.MustParse("110")}

@@ -1,12 +1,11 @@
-// Command watch-then-delete is a build service in small, as in the incident that the scenario of this
-// name reproduces: for every POST it creates a pod, watches it until it has succeeded, deletes it and
-// returns. The delete makes one more watch event. In client-go before v0.21.0-beta.1 the goroutine that
-// has decoded it, watch.(*StreamWatcher).receive, blocks for ever on the result channel that nobody
-// reads any more, since Stop closes only the source.
+// Command watch-then-delete is a small build service, as in the incident of the scenario: for every POST it creates a
+// pod, watches it until it has succeeded, deletes it and returns. The deletion causes another watch event. In
+// client-go before v0.21.0-beta.1, the goroutine that decoded it, watch.(*StreamWatcher).receive, blocks forever on
+// the result channel, which has no reader any more, since Stop closes only the source.
 //
-// The leak is upstream's: nothing here starts a goroutine that outlives its request. Which client-go is
-// linked is a matter of the modfile. Pods are never scheduled; a second clientset plays the kubelet and
-// sets their status, so that the program behaves alike on a cluster with and without nodes.
+// The leak is upstream's: nothing here starts a goroutine that outlives its request. The modfile selects the version
+// of client-go. Pods are never scheduled; a second clientset acts as the kubelet and sets their status, so that the
+// program behaves the same on clusters with and without nodes.
 package main
 
 import (
@@ -26,7 +25,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Remedies that the incident's write-up names, beside the upgrade.
+// Fixes from the incident's write-up, in addition to the upgrade.
 const (
 	deleteFirst = "delete-first" // the incident: delete, return, stop on the way out
 	stopFirst   = "stop-first"   // stop the watch, then delete
@@ -139,8 +138,7 @@ func (b *builder) build(ctx context.Context, name string) error {
 			stop()
 			stopped = true
 		}
-		// The kubelet is done before the pod goes, so that no request of its own is under way when
-		// this operation ends.
+		// The kubelet is done before the pod is deleted, so that it has no open request when this operation ends.
 		if err := <-life; err != nil {
 			return fmt.Errorf("set status: %w", err)
 		}
