@@ -4,11 +4,11 @@
 //
 // The incident had three leaks, which can be reproduced one after another:
 //
-// 1. The scheduler. Up to k8s.io/kubernetes v1.24, its Run returns only when scheduleOne does, which waits for the
-// next pod and ignores the end of the context. v1.25.0 closes the queue. The modfile selects the version. 2. The
-// informers, if they are not stopped (-leave=informers). They keep the copy of the cluster alive: Pod.DeepCopy, below
-// syncClusterResourceList, in the fake clientset. 3. The event broadcaster, if it is not shut down
-// (-leave=broadcaster): Broadcaster.loop.
+//  1. The scheduler. Up to k8s.io/kubernetes v1.24, its Run returns only when scheduleOne does, which waits for the
+//     next pod and ignores the end of the context. v1.25.0 closes the queue. The modfile selects the version.
+//  2. The informers, if they are not stopped (-leave=informers). They keep the copy of the cluster alive: Pod.DeepCopy,
+//     below syncClusterResourceList, in the fake clientset.
+//  3. The event broadcaster, if it is not shut down (-leave=broadcaster): Broadcaster.loop.
 //
 // Nothing is re-enacted. -leave leaves upstream code running that the usual call started; the caller does not stop
 // it. -one-more-pod is open-simulator's fix for the first leak: it ends the scheduler, but not the metrics recorder
