@@ -71,7 +71,7 @@ type marker struct {
 	X, Y px
 }
 
-// chartLabel stands beside the plot; Leader joins it to its line where others pushed it away.
+// chartLabel is next to the plot. Leader joins it to its line if other labels moved it.
 type chartLabel struct {
 	Tone, Name, Marker, Leader string
 	X, Y                       px
@@ -196,7 +196,7 @@ func (l *layout) fit() {
 	l.fitX()
 }
 
-// fitX takes as many ticks as there is room for their labels, and keeps the last one clear of "idle".
+// fitX chooses the number of ticks by the width of their labels, and keeps the last one clear of "idle".
 func (l *layout) fitX() {
 	label := charWidth * float64(len(thousands(strconv.FormatFloat(l.maxOps, 'f', 0, 64))))
 	l.lastRound = l.right
@@ -397,7 +397,7 @@ func segment(x1, y1, x2, y2 float64) string {
 	return fmt.Sprintf("M%s %sL%s %s", px(x1), px(y1), px(x2), px(y2))
 }
 
-// shape tells variants apart where their colours agree: circle, square, diamond, triangles, bar.
+// shape distinguishes variants with the same colour: circle, square, diamond, triangles, bar.
 func shape(i int, x, y, r float64) string {
 	poly := func(points ...float64) string {
 		var d strings.Builder
@@ -459,7 +459,7 @@ func (l *layout) texts() []chartLabel {
 	return list
 }
 
-// labels puts each label beside the end of its line, pushed apart where they would overlap.
+// labels puts each label next to the end of its line, and moves overlapping ones apart.
 func (l *layout) labels() []chartLabel {
 	type wish struct {
 		chartLabel

@@ -30,7 +30,7 @@ type DiffInput struct {
 	Diff *leak.Diff
 	// Base and Now are the two files as the user typed them.
 	Base, Now string
-	// Max is the most that one stack may have gained, negative where nobody said.
+	// Max is the maximum growth of one stack, negative if not given.
 	Max float64
 }
 

@@ -59,7 +59,7 @@ func TestDiffPage(t *testing.T) {
 	}
 }
 
-// Whatever a profile or a file is called stays text.
+// TestDiffPageEscapes checks that names of profiles and files are escaped.
 func TestDiffPageEscapes(t *testing.T) {
 	for _, evil := range []string{`<script>alert(1)</script>`, `"onload="alert(1)`, `'><img src=x onerror=alert(1)>`, "\x1b[2J", `</title><svg onload=alert(1)>`, "{{.}}"} {
 		in := diffFixture()

@@ -14,8 +14,8 @@ const exampleSize = 280 << 10
 // outside is what would make a page ask for something: links are not, they wait for a click.
 var outside = regexp.MustCompile(`(?i)<(?:link|img|iframe|object|embed|base|form|video|audio|source)\b|\s(?:src|srcset|data|action|poster|xlink:href)\s*=|url\((?:"|')?(?:https?:|//)|@import`)
 
-// The examples are small, whole, and open without a network. One that an older leakrig wrote is told, and not
-// held to it: `make example` writes it anew from a run.
+// TestExamples checks that the examples are small, complete, and need no network. An example of an older form is
+// logged and not checked: `make example` writes it from a new run.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob("../docs/examples/*.html")
 	if err != nil || len(files) == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Unexplained says of every heap what of its growth is on no sampled stack: "kubelet: only +7.0 KiB of …". A
-// heap that a check found clean, or that none judged in a variant which does not leak, grew by noise at most.
+// Unexplained lists for every heap the part of its growth that is on no sampled stack: "kubelet: only +7.0 KiB of …".
+// It omits heaps that are clean, or unjudged in a clean variant: their growth is at most noise.
 func (x variant) Unexplained() []string {
 	var heaps []leak.HeapExplained
 	if h := x.Verdict.HeapExplained; h != nil {

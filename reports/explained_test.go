@@ -7,7 +7,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// What the sampled profile cannot explain is said of the program and of components, where the heap grew.
+// TestUnexplained checks that growth without a sampled stack is reported for the program and for components whose
+// heap grew.
 func TestUnexplained(t *testing.T) {
 	in := fixture()
 	const program, kubelet = "only +1.0 KiB of +2.00 MiB are on stacks of the sampled profile", "only <b>2</b> of 3 are on stacks"

@@ -13,7 +13,7 @@ import (
 type fixtureVariant struct {
 	name, doc, version, goVersion string
 	expect                        leak.Expectation
-	// goroutines and heap grow by so much an operation.
+	// growth of goroutines and heap per operation
 	goroutines, heap float64
 }
 
@@ -320,8 +320,8 @@ func (fv fixtureVariant) stack(vr leak.VariantRecord, outcome leak.Outcome, leak
 	return f
 }
 
-// failing is the same run with one of each that can go wrong: the fix leaks, a check could not tell, a
-// variant broke off after two rounds.
+// failing is the same run with one failure of each kind: the fix leaks, a check is inconclusive, a variant ended
+// after two rounds.
 func failing() Input {
 	in := fixture()
 	in.Record.Variants, in.Verdict.Variants = in.Record.Variants[:5], in.Verdict.Variants[:5]

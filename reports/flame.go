@@ -11,8 +11,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// What a flame graph draws. The frames of all graphs of a page are bounded together, so that a page with
-// 10,000 stacks a variant stays small; what is left out is said where it would have stood.
+// Limits of a flame graph. All graphs of a page share them, so that a page with 10,000 stacks per variant stays
+// small. The graph states in place what it omits.
 const (
 	flameLeast  = 0.001 // of the whole width
 	flameReach  = 0.02  // a row without a frame this wide is not drawn, nor what is below it
@@ -90,8 +90,8 @@ func (s flameSubject) sources() []flameSource {
 	return list
 }
 
-// changes subtracts the groups of the first snapshot from those of the last, in the order of the record.
-// ok is false where one of the two has none.
+// changes subtracts the groups of the first snapshot from those of the last, in the order of the record. ok is false
+// if one of them has none.
 func (s flameSubject) changes(probe, source string, amount func(leak.Group) int64) (list []stackChange, ok bool) {
 	if s.First == nil || s.Last == nil {
 		return nil, false
@@ -260,7 +260,7 @@ type flameFrame struct {
 	Y, H   int
 	Fill   string
 	Labels []flameLabelAt
-	// Tip is all that is known of the frames, their names first, one a line.
+	// Tip describes the frames: their names first, one per line.
 	Tip         string
 	Fingerprint bool
 }
@@ -380,8 +380,8 @@ func (n *flameNode) label() string {
 	return label
 }
 
-// tip tells all of a chain: the names, outermost first, and the numbers that they share; what is a frame's own
-// is that of the last.
+// tip describes a chain: the names, outermost first, and their common numbers. Numbers of a single frame are those of
+// the last one.
 func tip(chain []*flameNode, unit string) string {
 	var lines []string
 	for _, n := range chain {
@@ -421,7 +421,7 @@ func exactOwn(v int64, unit string) string {
 	return exactDelta(v, unit)
 }
 
-// exactDelta is "+4.22 MiB (4423680 B)", "+399": a number that can be held against pprof's.
+// exactDelta returns "+4.22 MiB (4423680 B)" or "+399", which can be compared with pprof's numbers.
 func exactDelta(v int64, unit string) string {
 	s := leak.FormatDelta(float64(v), unit)
 	if unit == "bytes" && abs(v) >= 1<<10 {
@@ -460,8 +460,7 @@ func flameSummary(list []stackChange, unit string) string {
 	return s
 }
 
-// functionChange is what one function changed by, wherever it was called from: the rows of
-// `go tool pprof -top`.
+// functionChange is the change of one function over all its callers: a row of `go tool pprof -top`.
 type functionChange struct {
 	Func       string
 	Own, Total int64
@@ -612,7 +611,7 @@ func (x variant) flameSubject() flameSubject {
 	return s
 }
 
-// leadProbe is the probe of the finding that the leak is told by, "" where there is none.
+// leadProbe returns the probe of the variant's lead finding, "" if there is none.
 func (x variant) leadProbe() string {
 	f := x.Verdict.Lead()
 	if f == nil {

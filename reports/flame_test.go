@@ -123,8 +123,8 @@ func TestFlameLead(t *testing.T) {
 	}
 }
 
-// However much is left out, every box is as wide as what stands below it, nothing sticks out, and no
-// change is lost: boxes and what is said to be not drawn add up.
+// TestFlamePrunes checks for any amount of pruning that every box is as wide as its children, that no box sticks out,
+// and that boxes and the stated omissions add up to the total change.
 func TestFlamePrunes(t *testing.T) {
 	var list []stackChange
 	for i := range 2_000 {
@@ -207,8 +207,8 @@ func manyStacks(vr *leak.VariantRecord) {
 	}
 }
 
-// Frames that each call nothing but the next are one box, with all their names in their rows and the numbers
-// once; what has numbers of its own, or a mark, stands alone.
+// TestFlameChains checks that frames which only call the next one are merged into one box, with a row per name and
+// the numbers once. A frame with its own numbers, or a mark, stays separate.
 func TestFlameChains(t *testing.T) {
 	list := []stackChange{changed("main serve handle work send", 0, 40), changed("main serve handle idle", 5, 15)}
 	f := newFlame("", "goroutines", list, nil, 100)
@@ -230,7 +230,7 @@ func TestFlameChains(t *testing.T) {
 		t.Errorf("labels %q, %d high of %d", labels, f.Frames[1].H, f.Height)
 	}
 	checkBoxes(t, f)
-	// The fingerprint is a box of its own.
+	// The fingerprint is a separate box.
 	f = newFlame("", "goroutines", list[:1], map[string]bool{"example.com/p.handle": true}, 100)
 	if got := boxes(f); len(got) != 4 || !strings.HasPrefix(got[2], "3 handle | the fingerprint stands here, total +40") || !f.Frames[2].Fingerprint || f.Frames[1].Fingerprint {
 		t.Errorf("%q", got)

@@ -12,7 +12,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// What the page on a fleet has room for; its JSON has all.
+// Limits of the page of a fleet; its JSON is complete.
 const (
 	fleetStacks    = 50
 	fleetTargets   = 100
@@ -113,7 +113,7 @@ func newFleetPage(in FleetInput) fleetPage {
 	return p
 }
 
-// polyline draws counts over time into so many pixels, from 0 up, with room for the stroke.
+// polyline draws counts over time into a box of this width and height in pixels, from 0 up, with room for the stroke.
 func polyline(seconds []float64, counts []int32, width, height float64) string {
 	if len(counts) < 2 || len(seconds) != len(counts) {
 		return ""

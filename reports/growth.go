@@ -6,7 +6,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// checkRow is one check beside itself: what it found in every variant.
+// checkRow is a row of the growth table: the findings of one check in every variant.
 type checkRow struct {
 	Check, Kind  string
 	Series, Unit string
@@ -17,7 +17,7 @@ type checkRow struct {
 	Cells []checkCell
 }
 
-// InAll tells whether the row's findings are on what came at once.
+// InAll reports whether the findings of the row are on total growth.
 func (r checkRow) InAll() bool {
 	return slices.ContainsFunc(r.Cells, func(c checkCell) bool { return c.InAll() })
 }
@@ -73,8 +73,8 @@ func (v view) rankedRows() []checkRow {
 	return rows
 }
 
-// Figure is what to show of a variant where there is room for one number: its fingerprint, else a check
-// that found a leak, one that could not tell, the check that comes first.
+// Figure returns the check to show for a variant if there is room for only one: its fingerprint, else a leaking
+// check, an inconclusive one, or the first.
 func (v view) Figure(x variant) *checkCell {
 	var best *checkCell
 	most := -1
@@ -130,7 +130,7 @@ func (c checkCell) Growth() string {
 	return rate(c.Finding.PerOperation, c.Finding.Unit)
 }
 
-// InAll tells whether a rate would say nothing.
+// InAll reports whether a rate is meaningless.
 func (c checkCell) InAll() bool { return c.Finding.InAll() }
 
 // Change is what the series grew by from the baseline to the last round: "+140 in all".

@@ -14,7 +14,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Where the lists of the history end; each says how much it left out.
+// Limits of the lists on the history page; each list states how much it omits.
 const (
 	historyWeeks   = 27
 	historyRuns    = 120
@@ -31,7 +31,7 @@ type HistoryRun struct {
 	Record      *leak.Record
 	// Verdict is nil where the run was not judged.
 	Verdict *leak.Verdict
-	// Problem tells why the directory could not be read; then there is nothing else.
+	// Problem is why the directory could not be read. Then the other fields are empty.
 	Problem string
 }
 
@@ -40,8 +40,8 @@ var historySource string
 
 var historyTemplate = template.Must(pageTemplate.New("history").Parse(squeezePage(historySource)))
 
-// History writes the page over many runs: what came of each scenario night by night, how much it grew,
-// and what is new since it was last as expected.
+// History writes the page over many runs: the results of each scenario by date, its growth, and changes since it was
+// last as expected.
 func History(w io.Writer, runs []HistoryRun) error {
 	return writePage(w, historyTemplate, newHistory(runs))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Where the page's lists end; each says how much it left out.
+// Limits of the page's lists; each list states how much it omits.
 const (
 	htmlStacks   = 8 // goroutine stacks of a variant that leaks alone; several share them
 	htmlSites    = 5 // allocation sites of one that does
@@ -92,7 +92,7 @@ func newPage(v view) page {
 	return p
 }
 
-// look is how a result is coloured, and the icon beside its words.
+// look is the colour and icon of a result.
 type look struct{ Tone, Icon string }
 
 func resultLook(result leak.Result, outcomes ...leak.Outcome) look {
@@ -156,7 +156,7 @@ func facts(v view) []fact {
 	return list
 }
 
-// soak tells how a soak went, "" for any other run.
+// soak describes a soak, "" for any other run.
 func soak(v view) string {
 	plan := v.Record.Plan.Soak
 	if plan == nil {
@@ -201,7 +201,7 @@ func links(list []string) []link {
 // chartFigure is a chart with its numbers, for who cannot or would not read the picture.
 type chartFigure struct {
 	Chart chart
-	// Wide figures fill a row, with their numbers beside the picture.
+	// Wide figures fill a row, with their numbers next to the picture.
 	Wide    bool
 	Columns []string
 	Rows    []numberRow
@@ -318,7 +318,7 @@ type linkedFrame struct {
 	URL string
 }
 
-// At is where the frame stands: beside its function's name, and with the line a link away, the file will do.
+// At returns the location of the frame. Next to the function's name, with a link to the line, the file is sufficient.
 func (f linkedFrame) At() string {
 	if f.URL == "" {
 		return f.Position()
@@ -341,7 +341,7 @@ func (s *stackItem) locate(info leak.SubjectInfo, sources leak.Sources, most int
 	s.Excerpts = excerpts(s.Stack, info, sources)
 }
 
-// newVariantStacks lists the stacks of a variant, on a page on which so many leak.
+// newVariantStacks lists the stacks of a variant on a page with this number of leaking variants.
 func newVariantStacks(x variant, sources leak.Sources, leaking int) variantStacks {
 	stacks, sites := htmlLeast, htmlLeast
 	if x.Outcome() == leak.Leaking || leaking == 0 {
@@ -421,7 +421,7 @@ func (p *page) drawFlames() {
 	}
 }
 
-// gateTable is all comparisons of one check, the variants beside each other.
+// gateTable has all comparisons of one check, with a column per variant.
 type gateTable struct {
 	checkRow
 	Open bool

@@ -9,8 +9,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// The JUnit form that CI systems read. There is no skipped element on purpose: to most of them a
-// skipped test passes, and an inconclusive check must not.
+// The JUnit form that CI systems read. It has no skipped elements, because most systems treat a skipped test as
+// passed, and an inconclusive check must not pass.
 type (
 	junitSuites struct {
 		XMLName xml.Name `xml:"testsuites"`
@@ -50,8 +50,8 @@ type (
 	}
 )
 
-// junit has one suite a scenario, one class a variant, one case a check, and a case for the verdict of the
-// variant: so CI servers group by scenario, then by variant, and tell each check's history apart.
+// junit writes one suite per scenario, one class per variant, one case per check, and a case for the verdict of the
+// variant. So CI servers group by scenario and variant, and keep a separate history per check.
 func junit(b *bytes.Buffer, v view) error {
 	suite := junitSuite{Name: v.Name(), Time: fmt.Sprintf("%.3f", v.Elapsed().Seconds())}
 	if !v.Record.Started.IsZero() {

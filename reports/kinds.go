@@ -17,7 +17,7 @@ type Input struct {
 	RunDir string
 	// Detail is how much the text report says.
 	Detail Detail
-	// Sources are the source lines that are at hand, of the frames that SourceFrames names.
+	// Sources are the available source lines of the frames from SourceFrames.
 	Sources leak.Sources
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// markdownColumns is how many series fit beside the variants on a job page.
+// markdownColumns is how many series fit into the table of a job page.
 const markdownColumns = 5
 
 // markdown is the summary for a CI job page or an issue.
@@ -131,7 +131,7 @@ func markdownStack(g leak.StackGrowth, unit string, inAll bool) string {
 	return strings.Join(lines, "\n")
 }
 
-// markdownSource links the line that the stack stands on, and shows it where it is at hand.
+// markdownSource links the line of the stack, and shows it if available.
 func markdownSource(b *bytes.Buffer, s leak.Stack, info leak.SubjectInfo, sources leak.Sources) {
 	f := sourceFrames(s)[0]
 	if at := upstream(info, f); at != "" {

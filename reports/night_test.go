@@ -61,7 +61,8 @@ left       not run           –     –
 	}
 }
 
-// However much has gone wrong, the page fits into an issue, and every scenario is on it.
+// TestNightIsBounded checks that the page fits into an issue for any number of failures, and that it has every
+// scenario.
 func TestNightIsBounded(t *testing.T) {
 	n := Night{}
 	for range 40 {

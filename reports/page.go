@@ -36,7 +36,7 @@ func squeezeStyle(s string) string {
 	return strings.TrimSpace(styleSpace.ReplaceAllString(styleComment.ReplaceAllString(s, ""), "$1$2"))
 }
 
-// squeezeScript leaves lines as they are, but for their indents: no string of the script goes over two.
+// squeezeScript removes only the indents of lines: no string of the script spans two lines.
 func squeezeScript(s string) string {
 	return strings.TrimSpace(indent.ReplaceAllString(scriptComment.ReplaceAllString(s, ""), "\n"))
 }
@@ -47,8 +47,8 @@ func squeezePage(s string) string {
 	return directive.ReplaceAllString(indent.ReplaceAllString(s, "\n"), "$1")
 }
 
-// plainPlus writes the plus signs of a page as such. html/template writes them as entities, since a page whose
-// encoding is not told could be taken for UTF-7; these pages tell theirs first of all.
+// plainPlus writes plus signs literally. html/template writes them as entities, because a page without an encoding
+// could be read as UTF-7. These pages declare their encoding first.
 func plainPlus(b []byte) []byte { return bytes.ReplaceAll(b, []byte("&#43;"), []byte("+")) }
 
 // writePage writes a page whole or not at all.
@@ -60,8 +60,8 @@ func writePage(w io.Writer, t *template.Template, data any) error {
 	return leak.WriteText(w, string(plainPlus(b.Bytes())))
 }
 
-// policy forbids everything but this style sheet and this script, by their hashes: no request, no frame,
-// no other script, whatever a profile or a log might smuggle into the page.
+// policy allows only this style sheet and this script, by their hashes. It forbids requests, frames and other scripts
+// that a profile or a log might inject.
 var policy = "default-src 'none'; style-src " + sourceHash(styleSheet) + "; script-src " + sourceHash(script) + "; base-uri 'none'; form-action 'none'"
 
 func sourceHash(s string) string {
@@ -69,7 +69,7 @@ func sourceHash(s string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// generator tells which form of the page this is; it changes when a page of the one before should be drawn anew.
+// generator identifies the form of the page. Change it when pages of the previous form should be rendered again.
 const generator = "leakrig, form 2 of the page"
 
 // assets are what every page holds besides its data.

@@ -8,14 +8,14 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// replicaLine is one of several replicas of a variant, beside the others.
+// replicaLine is the line of one replica of a variant.
 type replicaLine struct {
 	Number  int
 	Outcome leak.Outcome
 	Result  leak.Result
 	// Operations is how many it got.
 	Operations int
-	// Growth is that of the check which tells most about the variant, "–" where it was not made.
+	// Growth is that of the most significant check of the variant, "–" if it was not made.
 	Growth, Check string
 	value         float64 // what Growth writes out, to compare by
 	// PerOperation is set where Growth is a rate.

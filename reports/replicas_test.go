@@ -36,7 +36,7 @@ func TestReplicas(t *testing.T) {
 	if !reflect.DeepEqual(in, herd()) {
 		t.Error("a renderer changed its input")
 	}
-	// Nothing is said of replicas where there is one alone.
+	// A single replica is not mentioned.
 	for _, format := range []string{"text", "html", "markdown", "json"} {
 		if got := render(t, format, fixture()); strings.Contains(got, ">Replica<") || strings.Contains(got, "replica 1") || strings.Contains(got, `"replica"`) {
 			t.Errorf("%s speaks of replicas", format)

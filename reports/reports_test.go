@@ -209,7 +209,7 @@ func TestNaN(t *testing.T) {
 	}
 }
 
-// hostile strings stand wherever a profile, a log or a YAML file could put one.
+// hostile strings appear in all places that a profile, a log or a YAML file can fill.
 var hostile = []string{
 	`<script>alert(1)</script>`, `"onload="alert(1)`, `'><img src=x onerror=alert(1)>`, `]]><x>`, `--><x>`, `</title></style><x>`, `</text></svg><x>`,
 	"\x1b[2J\x1b]0;owned\x07", "\u009b31m", "\xff\xfe\xc3", "a\u202eb\u2066c", "line\nFAKE: as expected\r\nx", "a | b `c` **d** ![e](http://x)",
@@ -332,7 +332,7 @@ func checkJUnit(t *testing.T, out string) {
 	}
 }
 
-// What the page is made of. Anything else came from the data.
+// Elements of the page. Any other comes from the data.
 var (
 	allowedElements   = strings.Fields("html head meta title style body header p h1 h2 h3 h4 div dl dt dd nav ul ol li a main section article span b code pre details summary table caption thead tbody tr th td figure figcaption footer svg g path circle rect text tspan desc clipPath input label br h5 mark symbol use")
 	allowedAttributes = strings.Fields("lang charset name content http-equiv class id href rel aria-label aria-labelledby aria-hidden role tabindex scope colspan open viewBox width height fill stroke stroke-width stroke-linecap stroke-linejoin stroke-dasharray focusable d x y dx dy r cx cy font-size font-family font-weight text-anchor transform clip-path color opacity title rx type for checked xmlns")

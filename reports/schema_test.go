@@ -43,7 +43,7 @@ func TestSchemaIsPublished(t *testing.T) {
 	}
 }
 
-// What the format writes fits the schema, and what does not is refused.
+// TestReportsFitTheSchema checks that the output matches the schema, and that the schema rejects invalid data.
 func TestReportsFitTheSchema(t *testing.T) {
 	data, err := os.ReadFile(schemaFile)
 	if err != nil {

@@ -86,8 +86,8 @@ func (v view) metricSeries(name string, m leak.Metric, judged bool) series {
 	return s
 }
 
-// judge takes the check's own slope where it could tell one: it leaves out what came before the onset, and
-// it is the number that the reader sees everywhere else.
+// judge uses the slope of the check if it has one: it ignores the part before the onset, and is the number in the
+// rest of the report.
 func (l *line) judge(f leak.Finding) {
 	if f.Outcome == leak.Inconclusive && f.Low == f.High || !finite(f.PerOperation) || !finite(f.Low) || !finite(f.High) {
 		return
@@ -95,7 +95,7 @@ func (l *line) judge(f leak.Finding) {
 	l.Slope, l.Low, l.High, l.Fitted = f.PerOperation, f.Low, f.High, len(rounds(l.Points)) >= minFitted
 }
 
-// findingSeries is what a check counted by itself: the goroutines on a stack, say, which no metric has.
+// findingSeries is a series that only a check counts, such as the goroutines on a stack.
 func (v view) findingSeries(row checkRow) series {
 	s := series{Name: row.Title(), Unit: row.Unit, Doc: strings.TrimSpace(row.Unit + " that the check “" + row.Check + "” counted"), Judged: true}
 	for i, cell := range row.Cells {

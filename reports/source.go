@@ -55,7 +55,7 @@ type sourceLine struct {
 	Here bool
 }
 
-// excerpts are the source lines of the stack that are at hand.
+// excerpts returns the available source lines of the stack.
 func excerpts(s leak.Stack, info leak.SubjectInfo, sources leak.Sources) []excerpt {
 	var list []excerpt
 	for i, f := range sourceFrames(s) {
@@ -83,7 +83,7 @@ func excerpts(s leak.Stack, info leak.SubjectInfo, sources leak.Sources) []excer
 // culprit is the line that a leaking variant's card names.
 type culprit struct {
 	Frame linkedFrame
-	// Line is its source, "" where it is not at hand.
+	// Line is its source, "" if unavailable.
 	Line string
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// What the terminal has room for.
+// Limits for the terminal.
 const (
 	textWidth    = 100
 	textStacks   = 3
@@ -42,7 +42,7 @@ func (p printer) verdict(v view) {
 	p.failure(v.Record.Failure, true)
 }
 
-// failure tells an error whole, with its hint. The first line of a variant's is in its reason already.
+// failure prints an error with its hint. The first line of a variant's error is already in its reason.
 func (p printer) failure(f *leak.Failure, alone bool) {
 	if f == nil {
 		return
@@ -93,8 +93,8 @@ func (p printer) growth(v view) {
 	p.table(rows, 4)
 }
 
-// variants tells why, first of those that leak or did not come out as they should. A clean variant that
-// should be clean needs one sentence.
+// variants prints the reasons, starting with variants that leak or are not as expected. A clean variant that is
+// expected clean needs one sentence.
 func (p printer) variants(v view) {
 	var fine []variant
 	for _, x := range v.Variants {
@@ -278,7 +278,7 @@ func (p printer) para(start, s string) {
 	p.line("%s", line)
 }
 
-// table aligns columns, the first so many to the left and numbers to the right.
+// table aligns columns: the first left columns to the left, numbers to the right.
 func (p printer) table(rows [][]string, left int) {
 	for _, row := range rows {
 		var line strings.Builder

@@ -15,7 +15,7 @@ type view struct {
 	Variants []variant
 }
 
-// variant is what is known of one variant: how it was asked for, what was measured, what was concluded.
+// variant has all data of one variant: its specification, its record and its verdict.
 type variant struct {
 	Name    string
 	Spec    leak.Variant
@@ -72,7 +72,7 @@ func newVariant(in Input, name string) variant {
 	return x
 }
 
-// Name is the scenario's, from wherever it is known.
+// Name returns the name of the scenario, from the verdict or the record.
 func (v view) Name() string {
 	for _, name := range []string{v.Record.Scenario, v.Verdict.Scenario, v.Scenario.Metadata.Name} {
 		if name != "" {
@@ -98,7 +98,7 @@ func (v view) Sentence() string {
 	return "No verdict was given."
 }
 
-// Result is the verdict's, but a run that ended early measured nothing, whatever its first variants say.
+// Result returns the verdict's result. A run that ended early measured nothing, independent of its first variants.
 func (v view) Result() leak.Result {
 	if v.Interrupted() || v.Record.Failure != nil {
 		return leak.Unmeasured

@@ -10,7 +10,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// oneLine keeps foreign text from starting lines of its own.
+// oneLine prevents foreign text from starting new lines.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // rate is a growth per operation for people.
@@ -42,7 +42,7 @@ func value(v float64, unit string) string {
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// perOperation is "+1 goroutines per operation", the unit left out where the number carries it.
+// perOperation returns "+1 goroutines per operation", without the unit if the number has it.
 func perOperation(v float64, unit string) string {
 	if unit == "" || unit == "bytes" {
 		return rate(v, unit) + " per operation"
@@ -105,8 +105,8 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// head is the first n of list, and how many were left out: every list in a report has an end, and
-// says so.
+// head returns the first n entries of list and the number of omitted ones. Every list in a report is limited and
+// states what it omits.
 func head[T any](list []T, n int) ([]T, int) {
 	if len(list) <= n {
 		return list, 0

@@ -21,8 +21,8 @@ const workersKey = "workers"
 // workersDoc documents it.
 const workersDoc = "workers in the cluster that share the operations, each a pod of leakrig itself (default: none, the rig performs them)"
 
-// decodeBlocks decodes a list of actions, probes or checks (what says which). An entry whose kind
-// cannot be told keeps its place, with a nil Value.
+// decodeBlocks decodes a list of actions, probes or checks (named by what). An entry of unknown kind keeps its place
+// with a nil Value.
 func decodeBlocks[T any](d *decoder, path string, n *yaml.Node, what string, kinds []leak.Kind[T], out *[]leak.Block[T]) {
 	if n.Kind != yaml.SequenceNode {
 		d.add(path, fmt.Sprintf("write one entry a line, each with a dash: - %s", exampleKind(kinds)), "expected a list of %ss, found %s", what, describe(n))
@@ -182,8 +182,7 @@ func validateBlocks[T any](r *report, list string, blocks []leak.Block[T]) {
 	}
 }
 
-// fieldErrors takes apart what a Validate method joined. An error that names no field is told as one
-// of the whole block.
+// fieldErrors splits the joined errors of a Validate method. An error without a field applies to the whole block.
 func fieldErrors(err error) []*leak.FieldError {
 	if err == nil {
 		return nil

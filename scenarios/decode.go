@@ -22,7 +22,7 @@ type decoder struct {
 	kinds leak.Kinds
 }
 
-// value decodes n into v, whatever v is. What v held before is its default.
+// value decodes n into v of any type. The previous content of v is its default.
 func (d *decoder) value(path string, n *yaml.Node, v reflect.Value) {
 	n = resolve(n)
 	switch {
@@ -65,8 +65,7 @@ func (d *decoder) plain(path string, n *yaml.Node, v reflect.Value) {
 	}
 }
 
-// text decodes a type that reads itself from text. Numbers are passed as they are written, so that a
-// quantity needs no quotes.
+// text decodes a type with UnmarshalText. Numbers are passed literally, so that a quantity needs no quotes.
 func (d *decoder) text(path string, n *yaml.Node, t reflect.Type, v encoding.TextUnmarshaler) {
 	if n.Kind != yaml.ScalarNode {
 		d.wrongType(path, n, t)
@@ -191,7 +190,7 @@ type entry struct {
 	key, value *yaml.Node
 }
 
-// entries lists what a mapping holds, and reports keys that are given twice or are no text.
+// entries lists the entries of a mapping, and reports duplicate and non-text keys.
 func (d *decoder) entries(path string, n *yaml.Node) []entry {
 	var out []entry
 	seen := map[string]int{}

@@ -140,13 +140,13 @@ type stack struct {
 
 func (stack) Reads() (probe, metric string) { return "goroutine", "" }
 
-// named has a name of its own, which the reserved key must leave alone.
+// named has a field called name, which the reserved key must not change.
 type named struct {
 	noCheck
 	Name string `yaml:"name" doc:"not the name of the block"`
 }
 
-// broken is no pointer to a struct.
+// broken is not a pointer to a struct.
 type broken struct{ noCheck }
 
 func fakeKinds() leak.Kinds {

@@ -33,7 +33,7 @@ func Fields(config any) []Field {
 	return document("", v, nil)
 }
 
-// ActionFields are those of an action, with what every action that workers can perform takes beside them.
+// ActionFields returns the fields of an action, including those common to all actions that workers can perform.
 func ActionFields(action leak.Action) []Field {
 	fields := Fields(action)
 	if _, ok := action.(leak.Spreader); ok {
@@ -113,10 +113,10 @@ func defaultText(v reflect.Value) string {
 // field is one key of a mapping and the place that its value goes to.
 type field struct {
 	name, doc string
-	// optional is set where a file may leave the key out although there is no default.
+	// optional is set if a file may omit the key although it has no default.
 	optional bool
 	value    reflect.Value
-	// unlisted is set where no hint names the key: the validator tells why it is wrong here.
+	// unlisted is set if no hint names the key: the validator explains why it is wrong here.
 	unlisted bool
 }
 
@@ -190,7 +190,7 @@ func typeName(t reflect.Type) string {
 	return t.String()
 }
 
-// isText tells whether t reads itself from text (leak.Duration, leak.Quantity).
+// isText reports whether t has UnmarshalText (leak.Duration, leak.Quantity).
 func isText(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }

@@ -57,7 +57,7 @@ func TestFieldsOfScenario(t *testing.T) {
 	}
 }
 
-// A type that contains itself must not be described for ever.
+// TestFieldsOfRecursiveType checks that the description of a recursive type ends.
 func TestFieldsOfRecursiveType(t *testing.T) {
 	type tree struct {
 		Leaf     string   `yaml:"leaf" doc:"a leaf"`

@@ -51,8 +51,7 @@ func Names() []string {
 	return files
 }
 
-// Find returns the scenario that a user named: a name from the library, or the path of a file, told by
-// its separator or its ending.
+// Find returns the scenario with this name in the library, or of this file, which has a separator or an ending.
 func Find(nameOrFile string) (Source, error) {
 	find := builtIn
 	if isPath(nameOrFile) {

@@ -1,9 +1,8 @@
-// Package scenarios finds scenario files, the built-in library and the user's own, and decodes them
-// strictly: a key or a value that is not understood is a problem with its line and column, never
-// ignored, and all problems of a file are told at once.
+// Package scenarios finds scenario files, built-in and the user's, and decodes them strictly: an unknown key or value
+// is a problem with line and column and is never ignored. All problems of a file are reported at once.
 //
-// It knows no kind of action, probe or check: package main hands them to Load, which fills each kind's
-// own configuration. It runs nothing and opens no file but the scenario itself.
+// It knows no kind of action, probe or check: package main passes them to Load, which decodes the configuration of
+// each kind. It runs nothing and opens only the scenario.
 package scenarios
 
 import (

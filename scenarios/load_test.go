@@ -52,7 +52,7 @@ spec:
     - named: {name: not the block's}
 `
 
-// minimal leaves out whatever has a default.
+// minimal omits everything with a default.
 const minimal = `apiVersion: leakrig.dev/v1
 kind: Scenario
 metadata: {name: minimal}

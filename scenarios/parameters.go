@@ -59,8 +59,7 @@ func (r *report) expand(root *yaml.Node, set map[string]string, recorded bool) e
 	return nil
 }
 
-// declare reads the defaults. Whether they are of the right kind is for the decoder to tell; here, what
-// would make them no parameters.
+// declare reads the defaults. The decoder checks their types; declare checks only that they are parameters.
 func (p *parameters) declare(n *yaml.Node) map[string]*yaml.Node {
 	places := map[string]*yaml.Node{}
 	if n == nil || n.Kind != yaml.MappingNode {

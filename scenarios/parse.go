@@ -119,7 +119,7 @@ func indentingTab(data []byte, line int, message string) (mark, bool) {
 	return mark{}, false
 }
 
-// unreadable is the offset of the first byte that is no text, -1 where all is.
+// unreadable returns the offset of the first byte of invalid text, -1 if all is valid.
 func unreadable(data []byte) int {
 	for i := 0; i < len(data); {
 		c, size := utf8.DecodeRune(data[i:])
@@ -138,8 +138,8 @@ func markOf(data []byte, offset int) mark {
 	return mark{1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[start:])}
 }
 
-// What a file may come to with its aliases written out. Without a bound a file of ten short lines
-// ("billion laughs") takes all the memory there is.
+// Limits of a file with expanded aliases. Without them, a file of ten short lines ("billion laughs") would exhaust
+// the memory.
 const (
 	maxNodes = 20_000
 	maxText  = 2 * maxSize

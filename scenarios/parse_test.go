@@ -59,7 +59,7 @@ spec:
 	}
 }
 
-// A problem below an alias is told once for each use, at the place where the value stands.
+// TestAliasProblems checks that a problem below an alias is reported once per use, at the place of the value.
 func TestAliasProblems(t *testing.T) {
 	_, err := load(strings.Replace(strings.Replace(full, "{A: 0.10}", "*env", 1), "env: {A: 1", "env: &env {A=: 1", 1))
 	want := `12:20: spec.subject.env["A="]: "A=" is not the name of a variable | write NAME: value
@@ -81,8 +81,8 @@ func TestAliasCycle(t *testing.T) {
 	}
 }
 
-// Each line means ten of the line before: 10^10 values in 400 bytes. What counts is that the walk
-// ends at its budget, however fast the machine is.
+// TestAliasBomb expands each line to ten of the line before: 10^10 values in 400 bytes. The walk must end at its
+// budget on any machine.
 func TestAliasBomb(t *testing.T) {
 	var bomb strings.Builder
 	bomb.WriteString("a0: &a0 lol\n")

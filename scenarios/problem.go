@@ -21,7 +21,7 @@ type Problem struct {
 	Path, Message, Hint string
 }
 
-// String is "file:line:column: path: message", with the hint on an indented line of its own.
+// String returns "file:line:column: path: message", with the hint on a separate indented line.
 func (p Problem) String() string {
 	s := fmt.Sprintf("%s:%d:%d: ", p.File, p.Line, p.Column)
 	if p.Path != "" {
@@ -45,7 +45,7 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// maxProblems is where a report stops: nobody reads on, and a hostile file must not fill a disk.
+// maxProblems limits a report. Readers stop earlier, and a hostile file must not fill a disk.
 const maxProblems = 100
 
 // report collects problems, and knows where each path stands in the file.
@@ -53,12 +53,12 @@ type report struct {
 	file     string
 	places   map[string]place
 	problems Problems
-	// reported holds the paths that have a problem already. What follows from it is not told again.
+	// reported are the paths with a problem. Consequences of it are not reported again.
 	reported []string
 }
 
-// place is where a path stands: what is wrong with a value is told at the value, what is missing
-// inside it at its key. text is that of a plain value, as it is written.
+// place is the position of a path: problems of a value are reported at the value, missing parts at its key. text is
+// that of a plain value, as written.
 type place struct {
 	key, value mark
 	text       string
@@ -80,7 +80,7 @@ func (r *report) locate(path string, key, value *yaml.Node) {
 	}
 }
 
-// has tells whether the file gives path.
+// has reports whether the file has path.
 func (r *report) has(path string) bool {
 	_, ok := r.places[path]
 	return ok
@@ -119,7 +119,7 @@ func (r *report) isReported(path string) bool {
 	})
 }
 
-// isDoubtful tells whether a problem was reported of path or of anything below it.
+// isDoubtful reports whether path, or anything below it, has a problem.
 func (r *report) isDoubtful(path string) bool {
 	return slices.ContainsFunc(r.reported, func(p string) bool {
 		rest, ok := strings.CutPrefix(p, path)
@@ -147,8 +147,8 @@ func (r *report) sorted() Problems {
 	return r.problems
 }
 
-// child is the path of key inside path. Odd keys are quoted, and long ones cut, so that a path stays
-// one short line whatever the file says.
+// child returns the path of key inside path. It quotes unusual keys and cuts long ones, so that a path is one short
+// line for any file.
 func child(path, key string) string {
 	odd := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' }
 	switch {

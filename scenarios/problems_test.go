@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// brief writes the problems of an error as "line:column: path: message | hint", one a line.
+// brief formats the problems of an error as "line:column: path: message | hint", one per line.
 func brief(err error) string {
 	var problems Problems
 	if !errors.As(err, &problems) {

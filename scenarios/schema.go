@@ -12,9 +12,8 @@ import (
 // object is a JSON Schema, or a part of one.
 type object = map[string]any
 
-// Schema is a JSON Schema (2020-12) of scenario files, for editors. It is made from the types that Load
-// fills and from the words that it knows, so it takes no key that Load refuses. What one value demands
-// of another (a fingerprint that names a check) is for Load to tell.
+// Schema returns a JSON Schema (2020-12) of scenario files for editors. It uses the types that Load decodes, so it
+// accepts no key that Load refuses. Load checks relations between values, such as a fingerprint that names a check.
 func Schema(kinds leak.Kinds) ([]byte, error) {
 	s := schema{kinds, choices(kinds)}
 	root := s.mapping("", reflect.ValueOf(Defaults(kinds)).Elem(), nil)
@@ -40,7 +39,7 @@ const parameter = `\$\(`
 // durationForm is what time.ParseDuration reads.
 const durationForm = `^[-+]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)$`
 
-// value describes v at path, whatever v is. outer are the types that v stands in.
+// value describes v of any type at path. outer are the enclosing types.
 func (s schema) value(path string, v reflect.Value, outer []reflect.Type) object {
 	switch v.Addr().Interface().(type) {
 	case *[]leak.Block[leak.Action]:
@@ -117,7 +116,7 @@ func (s schema) mapping(path string, v reflect.Value, outer []reflect.Type) obje
 	return o
 }
 
-// needed tells whether a file must give the key. A bound that is left out is 0, and that is a bound.
+// needed reports whether a file must have the key. The default of a bound is 0, which is a bound.
 func (f field) needed() bool {
 	composite := f.value.Kind() == reflect.Struct && !isText(f.value.Type())
 	return !f.optional && (f.value.IsZero() || composite) && typeName(f.value.Type()) != "quantity"
@@ -140,8 +139,7 @@ func (s schema) dictionary(path string, t reflect.Type, outer []reflect.Type) ob
 	return object{"type": "object", "properties": properties, "additionalProperties": false}
 }
 
-// defaultValue is what a file that leaves a key out gets, where that is more than nothing. What a mapping
-// holds has defaults of its own.
+// defaultValue returns the default of a key if it is not empty. The entries of a mapping have separate defaults.
 func defaultValue(v reflect.Value) (any, bool) {
 	if v.IsZero() {
 		return nil, false

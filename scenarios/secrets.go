@@ -25,17 +25,17 @@ type Kept struct {
 	Parameters map[string]string
 }
 
-// Redact returns a scenario's text without the values of headers, variables and parameters that look secret by their
-// names, wherever else they stand in it too, and those values. A text without any is returned as it is.
+// Redact returns a scenario's text without the values of headers, variables and parameters with secret-looking names,
+// also where these values occur elsewhere, and the values. A text without secrets is returned unchanged.
 func Redact(data []byte) ([]byte, leak.Secrets, error) {
 	k, err := Keep(Source{Data: data}, nil)
 	return k.Text, k.Secrets, err
 }
 
-// Keep finds what a scenario gives as credentials, with the values of its parameters put in: headers, variables and
-// parameters whose names look secret, parameters that stand in one of these, headers and passwords in command lines,
-// passwords and tokens in URLs and in bodies. Neither these nor the secrets that are known already are in the text
-// that it returns. Names of the scenario (of variants, kinds, checks) stay as they are: other places refer to them.
+// Keep finds the credentials of a scenario, with parameters substituted: headers, variables and parameters with
+// secret-looking names, parameters within these, headers and passwords in command lines, passwords and tokens in URLs
+// and bodies. The returned text contains neither these nor the known secrets. Names of the scenario (of variants,
+// kinds, checks) do not change, because other fields refer to them.
 func Keep(src Source, known leak.Secrets) (Kept, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(src.Data, &doc); err != nil {
@@ -209,11 +209,11 @@ func (k *keeper) read(name string) string {
 	return string(data)
 }
 
-// beside is what may stand next to the parameters of a value that is not a secret itself: the name of a scheme, names of
-// cookies.
+// beside matches text that may precede a parameter in a value without being secret: an authentication scheme, or the
+// name of a cookie.
 var beside = regexp.MustCompile(`(?i)^(bearer|basic|token|digest|apikey|negotiate|[\w.-]+=)?$`)
 
-// onlyReferences tells whether the secrets of a value are parameters, so that the value itself can stay.
+// onlyReferences reports whether the secrets of a value are parameters, so that the value can stay.
 func onlyReferences(text string) bool {
 	if !strings.Contains(text, "$(") {
 		return false
@@ -238,8 +238,8 @@ func eachPair(n *yaml.Node, visit func(name string, held *yaml.Node)) {
 	}
 }
 
-// walk calls visit with every key of every mapping, and its value. Aliases are not followed: what they
-// mean is visited where it stands.
+// walk calls visit with every key of every mapping, and its value. It does not follow aliases: their values are
+// visited where they are defined.
 func walk(n *yaml.Node, visit func(key string, value *yaml.Node)) {
 	if n.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(n.Content); i += 2 {
@@ -277,8 +277,7 @@ var numberText = regexp.MustCompile(`^[+-]?[0-9][0-9._]*[A-Za-z%]{0,4}([0-9.]+[a
 
 func isNumber(text string) bool { return numberText.MatchString(text) }
 
-// redactNode takes secrets out of the values and the comments below n, which stands under a key, and tells whether there
-// were any.
+// redactNode redacts the values and comments below n, the value of key, and reports whether it changed any.
 func redactNode(n *yaml.Node, key string, redact func(string) string) (changed bool) {
 	for _, comment := range []*string{&n.HeadComment, &n.LineComment, &n.FootComment} {
 		if *comment == "" {

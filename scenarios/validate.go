@@ -57,13 +57,13 @@ func (v *validator) metadata() {
 	}
 }
 
-// The words that some keys are held to.
+// Allowed values of some keys.
 func placements() []string   { return []string{leak.PlacementProcess, leak.PlacementPod} }
 func limitNames() []string   { return []string{"cpu", "memory"} }
 func nodeCommands() []string { return []string{"containerd", "kubelet", "runc"} }
 
-// choices are these words by the path of their key, as Schema tells them. [] is any entry of a list; below a
-// map, * is any value, and the map's own path has its keys.
+// choices returns these values by the path of their key, as listed in Schema. [] is any entry of a list; below a map,
+// * is any value, and the map's own path has its keys.
 func choices(kinds leak.Kinds) map[string][]string {
 	return map[string][]string{
 		"apiVersion":                          {leak.APIVersion},
@@ -99,7 +99,8 @@ const (
 // nameHint says what a name looks like.
 const nameHint = "lower-case letters, digits and dashes, for example watch-then-delete"
 
-// CheckName tells whether name can be that of a scenario or a variant: it becomes a folder of the run directory.
+// CheckName returns an error if name cannot be the name of a scenario or a variant, which is a folder of the run
+// directory.
 func CheckName(name string) error {
 	switch {
 	case len(name) > maxName:
@@ -432,8 +433,7 @@ func (v *validator) expectation(path string, variant leak.Variant) {
 	}
 }
 
-// refer checks that name is the name of a block; what says of which sort. Where the list itself is in
-// doubt, so is the reference, and nothing is said.
+// refer checks that name is the name of a block of sort what. If the list itself has problems, it reports nothing.
 func refer[T any](r *report, path, list, what, name string, blocks []leak.Block[T]) {
 	if r.isFull() || r.isReported(list) {
 		return
@@ -454,7 +454,7 @@ const (
 	maxWarmup            = 100
 )
 
-// soak checks rounds that come by time.
+// soak checks rounds at fixed times.
 func (v *validator) soak() {
 	s := v.s.Spec.Soak
 	if s == nil {
