@@ -21,7 +21,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// attacked runs leakrig in a folder of its own and tells what it wrote, its exit code and its peak of memory in MiB.
+// attacked runs leakrig in a temporary folder and returns its output, its exit code and its peak memory in MiB.
 func attacked(t *testing.T, dir string, args ...string) (stdout, stderr string, code, peak int) {
 	t.Helper()
 	var out, err bytes.Buffer
@@ -60,8 +60,8 @@ func harmless(t *testing.T, what, text string) {
 
 const evil = "::stop-commands::x\n  ::error file=a::b\n\x1b[2J##[error]gone \u202e\u009b2J\n##vso[task.complete result=Succeeded]ok\n"
 
-// What a dying subject says, and what a server answers, is in no log of a CI system as a command: not at column 0, not
-// behind blanks; and nothing of it reaches a terminal as an escape.
+// TestAttackLogCommands checks that last words of a subject and responses of a server are never a command in the log
+// of a CI system, neither at column 0 nor after blanks, and that no escape reaches a terminal.
 func TestAttackLogCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -141,8 +141,8 @@ func TestAttackRedirects(t *testing.T) {
 	}
 }
 
-// Two dumps with names and stacks that were made up: what is told of them is text and JSON of at most 20 MiB and a page of as
-// much, in at most 600 MiB of memory, and no name is a command.
+// TestAttackDiffOutput diffs two dumps with invented names and stacks: text and JSON have at most 20 MiB, and so has
+// the page, with at most 600 MiB of memory. No name is a command.
 func TestAttackDiffOutput(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

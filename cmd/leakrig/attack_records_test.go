@@ -19,7 +19,7 @@ import (
 	"github.com/leakrig/leakrig/scenarios"
 )
 
-// Attempts to get a pass for nothing, or to read what nobody should: none of them succeeds.
+// TestAttackScripts checks that attempts to get an undeserved pass, or to read private data, fail.
 func TestAttackScripts(t *testing.T) {
 	for _, name := range []string{"secrets", "words", "bearer", "observe", "seals", "unsealed", "left", "restart"} {
 		if _, err := os.Stat(filepath.Join("testdata/attacks", name+".txtar")); err != nil {
@@ -29,7 +29,8 @@ func TestAttackScripts(t *testing.T) {
 	runScripts(t, "testdata/attacks")
 }
 
-// Whatever word of a scenario is a secret, the scenario that is kept can be read, and is about the same.
+// TestAttackEveryWord checks for every word of a scenario as a secret that the stored scenario is valid and nearly
+// the same.
 func TestAttackEveryWord(t *testing.T) {
 	shape := func(s *leak.Scenario) string {
 		text := fmt.Sprint(s.Metadata.Name, s.Spec.Rounds, s.Spec.Operation, s.Spec.Settle, s.Spec.Cluster, s.Spec.Subject.Build)

@@ -195,7 +195,7 @@ func (b *bisection) run(c *cobra.Command) (int, error) {
 	return sealedCode(code, b.seal, b.accept), err
 }
 
-// read reads the record of a bisection. One that was changed is refused, unless it is to be accepted.
+// read reads the record of a bisection. It refuses an altered one, unless accepted.
 func (b *bisection) read(dir string) (*bisect.Record, error) {
 	record, seal, err := bisect.ReadSealed(dir)
 	if err == nil && len(seal.Altered) > 0 && !b.accept {
@@ -208,7 +208,7 @@ func (b *bisection) read(dir string) (*bisect.Record, error) {
 	return record, err
 }
 
-// print writes the reports beside the record, prints one, and decides the exit code.
+// print writes the reports next to the record, prints one, and decides the exit code.
 func (b *bisection) print(out io.Writer, format bisect.Format, record *bisect.Record, dir string) (int, error) {
 	for _, f := range bisect.Formats() {
 		if f.File == "" {

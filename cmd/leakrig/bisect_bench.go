@@ -53,7 +53,7 @@ type made struct {
 // built is a launcher whose variant was built before.
 type built struct{ *subjects.Launcher }
 
-// step tells of one step while it goes on: what stays of it is a line of its own.
+// step reports the progress of one step and ends with one line.
 type step struct {
 	leak.Progress
 	version, variant string
@@ -353,7 +353,7 @@ func state(o leak.Outcome) bisect.State {
 	return bisect.Unsure
 }
 
-// growth are the findings that tell most: those of the fingerprint, else those that leak, else the first.
+// growth returns the most significant findings: those of the fingerprint, else leaking ones, else the first.
 func growth(vv leak.VariantVerdict) []bisect.Growth {
 	chosen := slices.DeleteFunc(slices.Clone(vv.Findings), func(f leak.Finding) bool { return !f.Fingerprint })
 	if len(chosen) == 0 {

@@ -39,7 +39,7 @@ func (b *bisection) begin(ctx context.Context, s *leak.Scenario, progress leak.P
 	return record, nil
 }
 
-// buildEnds tells of an end that cannot be built before anything is booted.
+// buildEnds reports an end that does not build before anything boots.
 func (w *bench) buildEnds(ctx context.Context, record *bisect.Record) error {
 	if w.question.AllLines {
 		return nil // a line begins with the first version that can be had
@@ -93,7 +93,7 @@ func (b *bisection) versions(ctx context.Context, record *bisect.Record, progres
 	var asked []leak.Module
 	each := 0
 	for _, v := range words {
-		// What a pattern means is known when it is built.
+		// A pattern is expanded at build time.
 		exact := slices.DeleteFunc(b.modules(v), func(m leak.Module) bool { return strings.HasSuffix(m.Path, "*") })
 		asked, each = append(asked, exact...), len(exact)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/leakrig/leakrig/scenarios"
 )
 
-// listed is a scenario of the library, as `list --format json` tells of it.
+// listed is a scenario of the library in `list --format json`.
 type listed struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`

@@ -8,8 +8,7 @@ import (
 	"github.com/leakrig/leakrig/scenarios"
 )
 
-// Completion scripts are cobra's own and ask the binary itself, so commands and flags are those that it
-// has. What is here are the words that may stand behind them.
+// cobra generates the completion scripts, which ask the binary for commands and flags. This file completes arguments.
 
 // completeFlag completes a flag with words.
 func completeFlag(c *cobra.Command, flag string, words []string) {

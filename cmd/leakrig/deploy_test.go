@@ -96,7 +96,7 @@ func TestCronJob(t *testing.T) {
 		}
 	}
 
-	// What a namespace with the restricted pod security standard asks for.
+	// Requirements of a namespace with the restricted pod security standard.
 	if s := rig.SecurityContext; *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) {
 		t.Errorf("%+v", s)
 	}
@@ -104,7 +104,7 @@ func TestCronJob(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 
-	// The rights are those that the run needs, none of them over secrets, nodes or everything.
+	// The permissions are those that the run needs, without secrets, nodes or wildcards.
 	for _, r := range m.role.Rules {
 		if slices.Contains(slices.Concat(r.APIGroups, r.Resources, r.Verbs, r.NonResourceURLs), "*") {
 			t.Errorf("a rule with *: %+v", r)
@@ -222,7 +222,7 @@ func TestWorkflows(t *testing.T) {
 	}
 }
 
-// takes tells whether leakrig takes a command line, with 1 for what a shell would fill in.
+// takes checks that leakrig accepts a command line, with 1 for what a shell would fill in.
 func takes(t *testing.T, words []string) {
 	t.Helper()
 	for i, w := range words {

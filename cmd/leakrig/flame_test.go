@@ -188,7 +188,7 @@ func readFlames(t *testing.T, data []byte) []map[string]int64 {
 	}
 }
 
-// pprofTotals is what `go tool pprof` says of every function.
+// pprofTotals returns the totals of `go tool pprof` for every function.
 func pprofTotals(t *testing.T, index, base, last string) map[string]int64 {
 	t.Helper()
 	cmd := exec.Command("go", "tool", "pprof", "-top", "-cum", "-unit=B", "-sample_index="+index, "-nodecount=1000000", "-nodefraction=0", "-edgefraction=0", "-base", base, last)

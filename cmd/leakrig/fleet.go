@@ -123,7 +123,7 @@ func (b *fleetBounds) check(format string) []error {
 	return errs
 }
 
-// isFleet tells whether a run directory is that of a fleet.
+// isFleet reports whether a run directory is of a fleet.
 func isFleet(dir leak.RunDir) bool {
 	_, err := os.Stat(dir.Path(fleet.RecordFile))
 	return err == nil
@@ -301,7 +301,8 @@ func (f *fleetFlags) lister(stdin io.Reader) (fleet.Lister, error) {
 	return podLister{pods, f.port, strings.TrimSuffix(f.Pprof, "/"), port, path}, nil
 }
 
-// reachTarget is a target at a URL; its metrics are beside its pprof, or on another port of the same host.
+// reachTarget returns a target at a URL. Its metrics are on the same port as its pprof, or on another port of the
+// same host.
 func reachTarget(address, pprof string, access leak.Access, port int, path string) (fleet.Target, error) {
 	u, err := url.Parse(address)
 	if err != nil {

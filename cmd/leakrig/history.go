@@ -58,7 +58,7 @@ altered ones is 4 without --accept-altered. history does not check raw files.`,
 	return c
 }
 
-// writeHistory also returns how many runs are not as they were written, and were not accepted so.
+// writeHistory also returns how many runs were altered and not accepted.
 func writeHistory(ctx context.Context, w io.Writer, dir, output string, accept bool) (altered int, err error) {
 	runs, altered, err := readHistory(ctx, dir, filepath.Dir(output), accept)
 	if err != nil {
@@ -75,8 +75,8 @@ func writeHistory(ctx context.Context, w io.Writer, dir, output string, accept b
 	return altered, nil
 }
 
-// readHistory reads every run directory below dir, for a page in the folder page. One that is not as it was written
-// is a problem to be listed, unless accept is set; of those without a seal there is one warning.
+// readHistory reads every run directory below dir, for a page in the folder page. An altered one is listed as a
+// problem, unless accept is set. Runs without a seal get one warning in total.
 func readHistory(ctx context.Context, dir, page string, accept bool) (runs []reports.HistoryRun, altered int, err error) {
 	dirs, err := findRuns(ctx, dir)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/leakrig/leakrig/scenarios"
 )
 
-// schemaFile is the file beside a scenario that tells editors what may stand in it.
+// schemaFile is the JSON schema next to a scenario, for editors.
 const schemaFile = "leakrig.schema.json"
 
 //go:embed templates
@@ -71,7 +71,7 @@ type written struct {
 	data []byte
 }
 
-// write makes all files or, where one of them is there already, none.
+// write writes all files, or none if one of them exists.
 func (s start) write(out io.Writer) error {
 	if err := scenarios.CheckName(s.Name); err != nil {
 		return &leak.UsageError{Err: err}

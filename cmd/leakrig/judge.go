@@ -187,8 +187,8 @@ func findFormat(name string) (reports.Format, error) {
 	return reports.Format{}, fmt.Errorf("--format %s: no such format", name)
 }
 
-// readStored reads the verdict of --ratchet. A file that lies anywhere is taken as it is: it is an input, as
-// --scenario is. That of a run directory is held against its seal.
+// readStored reads the verdict of --ratchet. Any file is an input, like --scenario. The verdict of a run directory is
+// compared with its seal.
 func readStored(path string) (*leak.Verdict, leak.Seal, error) {
 	var seal leak.Seal
 	v, err := leak.ReadVerdictFile(path)
@@ -200,7 +200,7 @@ func readStored(path string) (*leak.Verdict, leak.Seal, error) {
 	return v, seal, err
 }
 
-// readRun reads a run directory, and how much of it is as it was written. scenario is a file with other checks, "" for
+// readRun reads a run directory, and checks its seal to this depth. scenario is a file with other checks, "" for
 // those of the run.
 func readRun(dir leak.RunDir, scenario string, depth leak.Depth) (*leak.Scenario, *leak.Record, leak.Seal, error) {
 	record, seal, err := dir.ReadSealed(depth)
@@ -234,8 +234,7 @@ type conclusion struct {
 	stored *leak.Verdict
 	// own is the source that the subject was just built from, nil where none was.
 	own *subjects.OwnSource
-	// seal tells whether the record is as it was written, storedSeal that of the stored verdict; accept takes them
-	// however they are.
+	// seal is the seal of the record, storedSeal that of the stored verdict. accept accepts altered ones.
 	seal, storedSeal leak.Seal
 	accept           bool
 	// secrets are kept out of the source lines that are shown.

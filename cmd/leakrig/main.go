@@ -58,7 +58,7 @@ func run(args []string) int {
 type app struct {
 	args []string
 	code int
-	// hidden are the secrets of the runs so far: errors are told without them.
+	// hidden are the secrets of the runs so far, which errors must not contain.
 	hidden leak.Secrets
 }
 

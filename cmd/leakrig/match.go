@@ -225,7 +225,7 @@ func telling(s leak.Stack) (leak.Frame, bool) {
 	return leak.Frame{}, false
 }
 
-// quoteYAML quotes for YAML, whatever the text holds.
+// quoteYAML quotes any text for YAML.
 func quoteYAML(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return strconv.QuoteToASCII(s)

@@ -151,8 +151,8 @@ func nightNames(args []string) ([]string, error) {
 	return names, nil
 }
 
-// lockRuns takes the lock of a runs directory. It never waits: two nights in one folder are a mistake, and
-// the second would measure the first. The kernel lets the lock of a process go when it ends, however it ends.
+// lockRuns locks a runs directory. It never waits: two nightly runs in one folder are a mistake, and the second would
+// measure the first. The kernel releases the lock when the process ends.
 func lockRuns(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, leak.WithHint(fmt.Errorf("runs directory: %w", err), "is the disk full or the folder read-only? --runs-dir names another one")
@@ -179,8 +179,8 @@ func lockRuns(dir string) (unlock func(), err error) {
 	return unlock, nil
 }
 
-// runEach runs scenarios one after another and ends with a line for each, and with their history. What
-// was done is told also after an interruption.
+// runEach runs scenarios one after another and ends with a line for each, and with their history. It reports results
+// also after an interruption.
 func (f *runFlags) runEach(c *cobra.Command, plan []planned) (int, error) {
 	night := reports.Night{Command: f.args, Started: time.Now()}
 	flags := f.flagsAlone(plan)
@@ -208,7 +208,7 @@ func (f *runFlags) runEach(c *cobra.Command, plan []planned) (int, error) {
 	}
 	night.ExitCode = leak.WorstExit(codes...)
 	night.Command = keptArgs(f.args, nil, *f.hidden)
-	// After Ctrl-C the context has ended; what was done is still told. A second one ends the rig at once.
+	// After Ctrl-C the context has ended, but the results are still reported. A second Ctrl-C ends leakrig at once.
 	ctx := context.WithoutCancel(c.Context())
 	if err := errors.Join(reports.NightText(c.OutOrStdout(), night), f.keepNight(ctx, c.OutOrStdout(), night, interrupted)); err != nil {
 		night.ExitCode = leak.WorstExit(night.ExitCode, complain(err, *f.hidden))
@@ -233,7 +233,7 @@ func (f *runFlags) leaveOut(flags []string) {
 	}
 }
 
-// runOne runs one scenario of several; what it could not do is told and counted, not returned.
+// runOne runs one scenario of several. It reports and counts errors, and does not return them.
 func (f *runFlags) runOne(c *cobra.Command, name string) reports.NightRun {
 	begun, made := time.Now(), len(f.made)
 	run := reports.NightRun{Scenario: name}
@@ -289,7 +289,7 @@ func (f *runFlags) keepNight(ctx context.Context, w io.Writer, night reports.Nig
 	return errors.Join(errs...)
 }
 
-// flagsAlone are the flags of the command line that one of the scenarios, run alone, would be given.
+// flagsAlone returns the flags with which each of the scenarios could run alone.
 func (f *runFlags) flagsAlone(plan []planned) []string {
 	flags := without(f.args, "--skip")
 	return slices.DeleteFunc(flags, func(a string) bool {

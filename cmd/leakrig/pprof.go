@@ -15,8 +15,8 @@ import (
 // pprofVariable names the address at which the rig itself can be read.
 const pprofVariable = "LEAKRIG_PPROF"
 
-// servePprof serves net/http/pprof of the rig at an address on loopback, so that leakrig can observe leakrig;
-// "" serves nothing. What the rig starts does not inherit the variable.
+// servePprof serves leakrig's own net/http/pprof at an address on loopback, so that leakrig can observe leakrig; ""
+// serves nothing. Child processes do not inherit the variable.
 func servePprof(address string) error {
 	if address == "" {
 		return nil

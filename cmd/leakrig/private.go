@@ -18,10 +18,10 @@ import (
 // private is what of a run must not be kept, and what is kept in its place.
 type private struct {
 	secrets leak.Secrets
-	// text and scenario are the scenario as it is kept.
+	// text and scenario are the redacted scenario.
 	text     []byte
 	scenario *leak.Scenario
-	// parameters and args are those of the run as they are kept.
+	// parameters and args are the redacted ones of the run.
 	parameters map[string]string
 	args       []string
 }
@@ -112,7 +112,7 @@ func (p private) clean(config *runner.Config) {
 	}
 }
 
-// sealedRun reads the record that a run has just written: what is judged is what was kept.
+// sealedRun reads the record that a run has just written, so that the judge sees the stored record.
 func (p private) sealedRun(dir leak.RunDir) (*leak.Record, leak.Seal, error) {
 	record, seal, err := dir.ReadSealed(leak.OfFiles)
 	if err != nil {

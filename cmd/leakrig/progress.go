@@ -15,11 +15,11 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// quietInterval is the silence after which a status line is written although no terminal shows it, so
-// that a CI log tells that a long build goes on.
+// quietInterval is the silence after which a status line is written to a log, so that a CI log shows that a long
+// build continues.
 const quietInterval = 20 * time.Second
 
-// redrawInterval is how often the line on a terminal is drawn anew, with the time that is left.
+// redrawInterval is how often the line on a terminal is redrawn with the remaining time.
 const redrawInterval = time.Second
 
 // progress writes to standard error: lines that stay, and on a terminal one line that is replaced.
@@ -30,7 +30,7 @@ type progress struct {
 	secrets *leak.Secrets
 	// silent leaves everything out.
 	silent bool
-	// width is that of the terminal in columns, 0 where it cannot be told; nil where there is no terminal.
+	// width returns the width of the terminal in columns, 0 if unknown; nil without a terminal.
 	width func() int
 	last  time.Time              // when something was last written
 	line  func(width int) string // the status line, nil where there is none
@@ -52,7 +52,7 @@ func newProgress(f *os.File) *progress {
 	return p
 }
 
-// wantsPlain tells whether the environment asks for plain lines, even on a terminal.
+// wantsPlain reports whether the environment asks for plain lines, even on a terminal.
 func wantsPlain(getenv func(string) string) bool {
 	ci := getenv("CI")
 	return getenv("NO_COLOR") != "" || getenv("TERM") == "dumb" || ci != "" && ci != "false"
@@ -141,8 +141,8 @@ func (p *progress) Done() {
 	}
 }
 
-// draw writes the line over the last one. The terminal is told not to wrap it meanwhile: it may have become
-// narrower, or show a character wider than one column.
+// draw writes the line over the last one, with wrapping disabled: the terminal may have become narrower, or show a
+// character wider than one column.
 func (p *progress) draw() {
 	if p.line == nil {
 		return
@@ -168,9 +168,9 @@ func fit(width int, line string) string {
 	return string(runes[:min(len(runes), width-1)])
 }
 
-// standing is a line with as much as fits of what there is to tell: above all where the measurement is, then
-// how long it takes still, the first series, the rate, the other series. passed is the time since s was
-// taken; negative, it leaves out what moves.
+// standing returns a line with as much as fits: the progress of the measurement, then the remaining time, the first
+// series, the rate, the other series. passed is the time since s was taken; if negative, values that change with time
+// are omitted.
 func standing(width int, s leak.Standing, passed time.Duration) string {
 	head := leak.Printable(s.Variant + ": " + s.Doing)
 	rate, left, series := "", "", make([]string, len(s.Series))

@@ -17,7 +17,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// screen is a terminal: what it shows, not what was sent to it.
+// screen is a terminal: the visible text, not the bytes sent to it.
 type screen struct {
 	width  int
 	rows   [][]rune
@@ -118,7 +118,7 @@ func TestStanding(t *testing.T) {
 			t.Errorf("%s:\ngot  %q\nwant %q", row.comment, got, row.want)
 		}
 	}
-	// What a log gets has nothing that moves.
+	// A log has no values that change with time.
 	if got := standing(0, measured, -1); got != "leaky: round 4/8, settling  123 op/s" {
 		t.Errorf("plain: %q", got)
 	}
@@ -143,8 +143,8 @@ func TestFormatLeft(t *testing.T) {
 	}
 }
 
-// One line is drawn over and over; what was logged stays, and in the end nothing else is there. The
-// terminal may be of any width, and change it.
+// TestProgressRewritesItsOwnLineOnly checks that one line is redrawn, that logged lines stay, and that nothing else
+// is left at the end, on a terminal of any and changing width.
 func TestProgressRewritesItsOwnLineOnly(t *testing.T) {
 	for _, width := range []int{1, 7, 39, 80, 200} {
 		s := newScreen(width)
@@ -170,7 +170,8 @@ func TestProgressRewritesItsOwnLineOnly(t *testing.T) {
 	}
 }
 
-// Where nobody watches, nothing is ever drawn, and a line is written only after a silence.
+// TestProgressInALog checks that without a terminal nothing is redrawn, and that a line is written only after a
+// silence.
 func TestProgressInALog(t *testing.T) {
 	s := newScreen(200)
 	p := &progress{w: s, last: time.Now()}

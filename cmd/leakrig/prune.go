@@ -90,8 +90,8 @@ func dryPrune(ctx context.Context, w io.Writer, dir string, rule pruneRule) erro
 	return nil
 }
 
-// prune removes old run directories and returns how many. What cannot be removed is an error; the others
-// still go.
+// prune removes old run directories and returns how many. If one cannot be removed, it removes the others and returns
+// an error.
 func prune(ctx context.Context, w io.Writer, dir string, rule pruneRule) (int, error) {
 	runs, _, err := ownRuns(ctx, dir)
 	if err != nil {
@@ -135,7 +135,7 @@ func ownRuns(ctx context.Context, dir string) (own []reports.HistoryRun, foreign
 // runDirName is what newRunDir calls a run directory.
 var runDirName = regexp.MustCompile(`^\d{8}T\d{6}Z(-\d+)?$`)
 
-// notOurs tells why a folder with a run.json is not taken for a run directory, "" where it is.
+// notOurs returns why a folder with a run.json is not a run directory, "" if it is.
 func notOurs(r reports.HistoryRun) string {
 	switch {
 	case r.Problem != "":

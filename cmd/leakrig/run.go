@@ -54,7 +54,7 @@ type runFlags struct {
 	// resume goes on with a soak that was cut short; earlier is its record, nil where a run is a new one.
 	resume  bool
 	earlier *leak.Record
-	// soak, if set, replaces the rounds of the scenario; soakPreset leaves a soak of the scenario as it is.
+	// soak, if set, replaces the rounds of the scenario. soakPreset keeps a soak of the scenario.
 	soak       *leak.SoakSpec
 	soakPreset bool
 	// night is set for --all, folders is what it was given.
@@ -162,7 +162,7 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// What is wrong with the program is told before a node image is looked for.
+	// Errors of the program are reported before leakrig searches for a node image.
 	program := f.launcher(src, s, "")
 	program.With = with
 	if err := program.CheckProgram(variants); err != nil {
@@ -190,7 +190,7 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 	return f.repeat(c.OutOrStdout(), once)
 }
 
-// repeat runs a scenario several times and tells how often it went as expected.
+// repeat runs a scenario several times and reports how often it was as expected.
 func (f *runFlags) repeat(w io.Writer, once func() (int, error)) (int, error) {
 	var codes []int
 	met, whole := 0, 0
@@ -394,7 +394,7 @@ func (f *runFlags) preflight(ctx context.Context, k leak.Kind[leak.Provider], s 
 	return nil
 }
 
-// loadsPods tells whether an action works on pods that run.
+// loadsPods reports whether an action needs running pods.
 func loadsPods(s *leak.Scenario) bool {
 	return slices.ContainsFunc(slices.Concat(s.Spec.Warmup.Round, s.Spec.Round), func(b leak.Block[leak.Action]) bool {
 		user, ok := b.Value.(leak.ClusterUser)
@@ -426,7 +426,7 @@ func (f *runFlags) placed(s *leak.Scenario, provider string) string {
 	return leak.PlacementProcess
 }
 
-// prepare reads what the actions need beside the scenario file.
+// prepare reads files that actions need in addition to the scenario.
 func prepare(s *leak.Scenario, src scenarios.Source) error {
 	var errs []error
 	for _, b := range slices.Concat(s.Spec.Warmup.Round, s.Spec.Round) {
@@ -512,8 +512,8 @@ func (f *runFlags) measure(ctx context.Context, s *leak.Scenario, variants []lea
 	return record, err
 }
 
-// loadEnv has curl fail where the answer is an error, wherever in a load it is called: a load of 404s shows nothing. The
-// user's own settings stay.
+// loadEnv makes every curl in a load fail on HTTP errors: a load of 404s proves nothing. It keeps the user's own
+// settings.
 func loadEnv(dir string) ([]string, error) {
 	var own []byte
 	for _, variable := range []string{"CURL_HOME", "XDG_CONFIG_HOME", "HOME"} {
@@ -527,7 +527,7 @@ func loadEnv(dir string) ([]string, error) {
 	return []string{"CURL_HOME=" + dir}, err
 }
 
-// config is what a run is told, apart from its launcher and its cluster.
+// config returns the configuration of a run without its launcher and its cluster.
 func (f *runFlags) config(s *leak.Scenario, variants []leak.Variant, dir leak.RunDir, progress leak.Progress) runner.Config {
 	return runner.Config{
 		Scenario: s, Variants: variants, Dir: dir, Metrics: metrics(s), Progress: progress,

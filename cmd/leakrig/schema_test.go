@@ -63,7 +63,7 @@ func asJSON(t *testing.T, v any) any {
 	return out
 }
 
-// loads tells what the loader says of a value.
+// loads returns the loader's error for a value.
 func loads(t *testing.T, v any) error {
 	t.Helper()
 	text, err := yaml.Marshal(v)
@@ -103,8 +103,8 @@ func corpus(t *testing.T) map[string]string {
 	return all
 }
 
-// What Load takes, the schema takes; a key that Load does not know, the schema does not either. Every
-// scenario is tried as it is, without each of its keys, and with each of them misspelt.
+// TestSchemaAgreesWithLoad checks that the schema accepts what Load accepts, and rejects keys that Load does not
+// know. It tries every scenario unchanged, without each of its keys, and with each of them misspelt.
 func TestSchemaAgreesWithLoad(t *testing.T) {
 	t.Parallel()
 	schema, taken, refused := compiledSchema(t), 0, 0

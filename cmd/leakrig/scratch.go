@@ -11,9 +11,9 @@ import (
 	"github.com/leakrig/leakrig/subjects"
 )
 
-// scratchPattern names the folders for what a run needs while it lasts, keys of its control plane among it; each
-// holds a file that is locked while its run lives. The file is locked before it has that name, so that a folder whose
-// lock is free is one of a run that was killed, however young.
+// scratchPattern names temporary folders of runs, which contain keys of the control plane. Each has a file that is
+// locked during its run. The file is locked before it gets that name. So a folder with a free lock is always of a
+// killed run, however recent.
 const (
 	scratchPattern = "leakrig-*"
 	scratchLock    = ".in-use"
@@ -70,7 +70,7 @@ func sweepKilled() []string {
 	return gone
 }
 
-// mine tells whether this user made the folder.
+// mine reports whether this user created the folder.
 func mine(dir string) bool {
 	info, err := os.Lstat(dir)
 	if err != nil || !info.IsDir() {

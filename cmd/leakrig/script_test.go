@@ -15,8 +15,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The scripts in testdata/script run the real command line, each in a folder of its own, against real
-// child processes; they need no cluster.
+// TestMain runs the scripts in testdata/script, which run the real command line, each in a temporary folder, with
+// real child processes and without a cluster.
 func TestMain(m *testing.M) {
 	// They mostly wait, so more of them than processors get on together.
 	if err := flag.Set("test.parallel", "4"); err != nil {
@@ -30,8 +30,8 @@ func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
 func runScripts(t *testing.T, dir string) {
 	t.Parallel()
 	goCache := goEnv(t, "GOCACHE")
-	// Programs of their own: this test's binary takes a second to start under the race detector, and they are
-	// started hundreds of times.
+	// Separate programs: this test binary takes a second to start under the race detector, and the scripts start them
+	// hundreds of times.
 	tools := t.TempDir()
 	build := exec.Command("go", "build", "-o", tools, "./testdata/tools/exits", "./testdata/tools/get", "./testdata/tools/served", "./testdata/tools/phoenix")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -107,7 +107,7 @@ func listen(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 }
 
-// canMount tells whether this process may mount a file system. In CI it must.
+// canMount reports whether this process may mount a file system. In CI it must.
 func canMount(t *testing.T) bool {
 	dir := t.TempDir()
 	out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", dir).CombinedOutput()

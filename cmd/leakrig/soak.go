@@ -90,8 +90,8 @@ func refuseFlags(c *cobra.Command, names []string, reason string) error {
 	return nil
 }
 
-// recorded has a run measured in a folder of its own, or, with --resume, in that of the soak that was cut short.
-// release lets go of the folder.
+// recorded measures a run in a new folder, or with --resume in that of the interrupted soak. release unlocks the
+// folder.
 func (f *runFlags) recorded(s *leak.Scenario, text []byte, progress leak.Progress, measure func(leak.RunDir) (*leak.Record, error)) (dir leak.RunDir, record *leak.Record, release func(), err error) {
 	if f.resume {
 		dir, release, err = f.reopen(s, text, progress)
@@ -134,8 +134,8 @@ func (f *runFlags) newPlace(s *leak.Scenario, text []byte) (dir leak.RunDir, rel
 	return dir, unlock, nil
 }
 
-// reopen finds the soak to go on with, and locks it: the newest run of the very same scenario, if it was cut
-// short. f.earlier is its record, nil where a new one is to be started.
+// reopen finds the soak to resume and locks it: the newest run of the same scenario, if it was interrupted. f.earlier
+// is its record, nil to start a new one.
 func (f *runFlags) reopen(s *leak.Scenario, text []byte, progress leak.Progress) (dir leak.RunDir, release func(), err error) {
 	f.earlier, release = nil, func() {}
 	if s.Spec.Soak == nil {

@@ -22,7 +22,7 @@ func (p *noProgress) Log(format string, args ...any) {
 }
 func (p *noProgress) Status(string, ...any) {}
 
-// The newest run of the very same scenario is gone on with, if it was cut short and nobody measures it.
+// TestReopen checks that the newest run of the same scenario is resumed if it was interrupted and is not running.
 func TestReopen(t *testing.T) {
 	runs := t.TempDir()
 	s := &leak.Scenario{Metadata: leak.Metadata{Name: "s"}, Spec: leak.Spec{
@@ -75,7 +75,7 @@ func TestReopen(t *testing.T) {
 	if dir, _ := reopened(); dir != want {
 		t.Errorf("%s, want %s", dir, want)
 	}
-	// One that was killed before it wrote anything down never began; one that has lost rounds is not gone on with.
+	// A soak that was killed before it wrote anything is ignored. One that has lost rounds is not resumed.
 	begun := put("20261121T133000Z", "text", asItIs)
 	if err := os.Remove(begun.Path(leak.RecordFile)); err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestByTime(t *testing.T) {
 	}
 }
 
-// The rig is read on loopback and nowhere else, and what it starts is not told to be.
+// TestServePprof checks that leakrig serves pprof only on loopback, and that its child processes do not.
 func TestServePprof(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", ":6061", "0.0.0.0:6061", "192.0.2.1:6061", "example.org:80", "127.0.0.1:nonsense"} {
 		if err := servePprof(address); err == nil || leak.Hint(err) == "" {

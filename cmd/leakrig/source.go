@@ -11,9 +11,9 @@ import (
 // maxSources bounds the excerpts of one run.
 const maxSources = 200
 
-// sources are the source lines that a report shows: those that the run directory has, and what is at hand
-// on this machine. A machine that has none of them still renders what the run's had. own is what was built
-// for this very run, nil later: a folder has no version. No line shows one of the secrets.
+// sources returns the source lines of a report: those in the run directory and those available on this machine. A
+// machine without them still renders those of the run. own is the folder that was built for this run, nil later: a
+// folder has no version. No line contains a secret.
 func sources(dir leak.RunDir, in reports.Input, write bool, own *subjects.OwnSource, secrets leak.Secrets) (leak.Sources, error) {
 	known, err := dir.ReadSources()
 	if err != nil {

@@ -58,7 +58,7 @@ func cacheDir() (string, error) {
 // release is the version of a released build, set by the linker (internal/release.sh).
 var release string
 
-// version is what the build says of itself: the release, else the module's version or its commit.
+// version returns the release, else the module's version or its commit from the build information.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

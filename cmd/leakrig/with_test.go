@@ -12,7 +12,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// A module goes to the command of the node that has it, or that it is; the scenario's own pins stay as they are.
+// TestRepinned checks that a module is assigned to the node's command that contains it, or that it is, and that the
+// scenario's own pins stay.
 func TestRepinned(t *testing.T) {
 	const ttrpc, containerd, runc = "github.com/containerd/ttrpc", "github.com/containerd/containerd", "github.com/opencontainers/runc"
 	v := leak.Variant{Name: "leaky", Node: []leak.NodePin{
@@ -118,8 +119,8 @@ func (b *slowBuilds) build(ctx context.Context, c bisect.Candidate, behind bool)
 	return &made{}, nil
 }
 
-// One at a time; what was built ahead is not built again; what is in the way of the one that is needed is
-// stopped; what was stopped can be built later.
+// TestWorkshop checks that builds run one at a time, that a version is not built twice, that a needed build stops
+// another one, and that a stopped build can run later.
 func TestWorkshop(t *testing.T) {
 	b := &slowBuilds{behind: map[string]bool{}, let: map[string]chan struct{}{"slow": make(chan struct{}), "b": make(chan struct{})}}
 	w := newWorkshop(b.build)

@@ -42,7 +42,7 @@ func (o *oneOf) Set(word string) error {
 // textFormats are what commands print that write no report.
 func textFormats() []string { return []string{"text", "json"} }
 
-// oneOfHint tells which words there are, and which one was probably meant.
+// oneOfHint lists the valid words, and the one that was probably meant.
 func oneOfHint(word string, words []string) string {
 	hint := "it is one of: " + strings.Join(words, ", ")
 	if near := scenarios.Nearest(word, words); near != "" {

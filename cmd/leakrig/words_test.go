@@ -61,7 +61,7 @@ func TestEveryCommandHasItsScripts(t *testing.T) {
 	walk((&app{}).command())
 }
 
-// The flags of every command are documented, and their words are not told twice.
+// TestHelp checks that the flags of every command are documented, and that their values are not listed twice.
 func TestHelp(t *testing.T) {
 	run := (&app{}).runCommand()
 	usage := run.UsageString()

@@ -33,12 +33,12 @@ func workerFlags(c *cobra.Command, o *cluster.Options) {
 	c.Flags().StringVar(&o.WorkerRig, "worker-rig", "", "static leakrig binary for the image of workers, a `file` (default: the running one)")
 }
 
-// hasWorkers tells whether load comes from workers.
+// hasWorkers reports whether load comes from workers.
 func hasWorkers(s *leak.Scenario) bool {
 	return slices.ContainsFunc(slices.Concat(s.Spec.Warmup.Round, s.Spec.Round), func(b leak.Block[leak.Action]) bool { return b.Workers > 0 })
 }
 
-// workerPrograms are those that workers run beside the rig.
+// workerPrograms returns the programs that workers run in addition to leakrig.
 func workerPrograms(s *leak.Scenario) []string {
 	var names []string
 	for _, b := range slices.Concat(s.Spec.Warmup.Round, s.Spec.Round) {

@@ -8,8 +8,8 @@ import (
 	"github.com/leakrig/leakrig/bisect"
 )
 
-// workshop builds versions, one at a time: the one that is asked for, and, while that is measured, those that
-// may come next. What was built once is not built again. get, ahead and stop are called from one goroutine.
+// workshop builds versions, one at a time: the requested one, and during its measurement those that may come next. It
+// builds no version twice. get, ahead and stop are called from one goroutine.
 type workshop struct {
 	build func(ctx context.Context, c bisect.Candidate, behind bool) (*made, error)
 
@@ -26,7 +26,7 @@ type workshop struct {
 type job struct {
 	made *made
 	err  error
-	// took is how long the build took, waited how much of that somebody waited for it.
+	// took is the duration of the build, waited how long the caller waited for it.
 	took, waited time.Duration
 }
 
