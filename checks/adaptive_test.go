@@ -98,7 +98,7 @@ func TestLooks(t *testing.T) {
 			t.Errorf("%s: %q", tt.name, why)
 		}
 	}
-	// What was stopped at a look is whole, and judged with the share of the budget that the looks leave.
+	// A run that stopped at a look is complete, and is judged with the share of the budget that the looks leave.
 	r := recordOf(leakyValues, flatValues)
 	r.Plan.Rounds, r.Plan.Looks = 14, []int{7, 14}
 	r.Variants[0].Stopped, r.Variants[1].Stopped = "decided", "decided"

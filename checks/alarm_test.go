@@ -8,9 +8,9 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Runs in which nothing grows, judged whole with the gates and the budget that every run has: three noisy
-// series a run, far over the bound each, so that only the statistics stand between them and a false
-// alarm. The budget allows 1 in 1000; the gates beside the trend test make it rarer.
+// TestFalseAlarmRate judges complete runs without growth, with all gates and the budget of a run: three noisy series
+// per run, each far above the bound, so that only the statistics prevent a false alarm. The budget allows 1 in 1000;
+// the other gates make it rarer.
 func TestFalseAlarmRate(t *testing.T) {
 	runs := trials(8_000)
 	s := &leak.Scenario{Spec: leak.Spec{
@@ -77,7 +77,7 @@ func TestFeasible(t *testing.T) {
 			t.Errorf("%d rounds, %d checks, %d variants: %v, %s", tt.rounds, tt.checks, tt.variants, err, leak.Hint(err))
 		}
 	}
-	// What is refused could not be found, and what is not can be: a perfect leak on both sides.
+	// A perfect leak is undetectable in a refused scenario, and detectable in an accepted one.
 	perfectly := func(rounds int, share float64) leak.Outcome {
 		values := make([]float64, rounds+1)
 		for i := range values {

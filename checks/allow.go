@@ -47,8 +47,8 @@ func allowedProbe(a leak.Allowance) string {
 	return a.Probe
 }
 
-// withoutAllowed returns how much of a metric stands on allowed stacks in a snapshot. A metric that is no
-// sum over stacks has none.
+// withoutAllowed returns how much of a metric is on allowed stacks in a snapshot. A metric that is not a sum over
+// stacks has none.
 func (e evidence) withoutAllowed(probe, metric string) (func(*leak.Snapshot) float64, error) {
 	allowed := e.allowed(probe)
 	amount := map[string]func(leak.Group) float64{
@@ -75,7 +75,7 @@ func (e evidence) withoutAllowed(probe, metric string) (func(*leak.Snapshot) flo
 	}, nil
 }
 
-// report tells what every allowance covered, and which have expired.
+// report returns what every allowance covered, and which have expired.
 func (j judge) report(v *leak.VariantRecord) []leak.Allowed {
 	var list []leak.Allowed
 	for _, a := range j.scenario.Spec.Allow {

@@ -17,7 +17,7 @@ func day(t *testing.T, text string) leak.Date {
 	return d
 }
 
-// A known leak does not count while it is allowed, in no series that it stands in; beside it others do.
+// TestAllow checks that an allowed leak does not count in any of its series, and that other leaks do.
 func TestAllow(t *testing.T) {
 	known := leak.Allowance{Match: `StreamWatcher\).receive`, State: "chan send", Reason: "upgrade in March", Link: "https://example.org/1", Until: day(t, "2027-01-31")}
 	onHeap := known
@@ -80,7 +80,7 @@ func TestAllow(t *testing.T) {
 	}
 }
 
-// A stored verdict lets through what is no worse than in it.
+// TestRatchet checks that a stored verdict allows leaks that are not worse.
 func TestRatchet(t *testing.T) {
 	stored := Judge(scenario(), recordOf(leakyValues, leakyValues))
 	faster := []float64{3, 33, 63, 93, 123, 153, 183, 213}

@@ -9,15 +9,14 @@ import (
 	"github.com/leakrig/leakrig/stats"
 )
 
-// What an operation leaves in a process that it reaches, at least: a request of net/http costs forty objects with its
-// connection and a dozen without, a system call that wakes a process a microsecond.
+// Minimal trace of an operation in a process: a request of net/http allocates forty objects with its connection and a
+// dozen without, and a system call that wakes a process takes a microsecond.
 const (
 	mallocsPerOp = 1
 	cpuPerOp     = 1e-6 // seconds
 )
 
-// arrived takes back a verdict that nothing grows where the load is not known to have reached what was measured.
-// Growth that is there is there, whatever the load.
+// arrived withdraws a clean verdict if the load is not known to have reached the subject. Growth stays growth.
 func arrived(vv leak.VariantVerdict, measured *leak.VariantRecord, shots []leak.Snapshot) leak.VariantVerdict {
 	if vv.Outcome == leak.Leaking || vv.Lead() != nil {
 		return vv
@@ -47,7 +46,7 @@ func notArrived(v *leak.VariantRecord, shots []leak.Snapshot) string {
 			best, known = max(best, mallocs.perOp), true
 		}
 		cpu, ok := beyondQuiet(v, shots, name, func(a leak.Activity) *float64 { return a.CPUSeconds })
-		// What the reading itself takes of the processor varies far more than what it allocates.
+		// The processor time of a reading varies far more than its allocations.
 		if ok && cpu.perOp >= cpuPerOp && (mallocs.reading == 0 || cpu.total > cpu.reading) {
 			return ""
 		}
@@ -103,14 +102,15 @@ type surplus struct {
 	reading float64
 }
 
-// beyondQuiet compares rounds with what the process does without load. Of what it did in a round it takes
-//   - what reading the counters costs. It is measured right before the load, and grows with what there is to write,
-//     which the load may have made longer: by so much a line, as all readings without load tell;
-//   - twice as much as that is off at most;
-//   - what the process does by itself in the same time, as its stretches without load tell by their mean and by how
-//     much they differ.
+// beyondQuiet compares rounds with the activity of the process without load. From its activity in a round it
+// subtracts
 //
-// It is false where the record does not tell.
+//   - the cost of reading the counters, which is measured right before the load. It grows with the output, which the
+//     load may have made longer, by a cost per line from all readings without load;
+//   - twice that difference as a margin;
+//   - the activity in the same time without load, from the mean and the spread of its stretches without load.
+//
+// It returns false if the record lacks the data.
 func beyondQuiet(v *leak.VariantRecord, shots []leak.Snapshot, name string, of func(leak.Activity) *float64) (surplus, bool) {
 	reading := activities(v.Reading, name, of)
 	quiet := activities(v.Quiet, name, of)
@@ -180,12 +180,12 @@ const (
 // did is one number of what a process did.
 type did struct{ did, seconds, lines float64 }
 
-// expected is what it would have been by reading the counters alone, as another time tells, at so much a line.
+// expected returns the cost of reading the counters alone, estimated from another time and a cost per line.
 func (d did) expected(other did, perLine float64) float64 {
 	return other.did + perLine*(d.lines-other.lines)
 }
 
-// activities are those of a process where they are known; nil where one is not.
+// activities returns the activities of a process; nil if one is unknown.
 func activities(all [][]leak.Activity, name string, of func(leak.Activity) *float64) []did {
 	var list []did
 	for _, stretch := range all {

@@ -19,8 +19,8 @@ func active(seconds, lines, mallocs, cpu float64) []leak.Activity {
 	return []leak.Activity{a}
 }
 
-// Load without a trace is never clean, and growth that is there is leaking all the same. Figures are of a process whose
-// counters cost 400 objects and 5 a line to read, which 100 lines more a round make dearer.
+// TestAttackNoTrace checks that load without a trace is never clean, and that growth is leaking nevertheless. Reading
+// the counters costs 400 objects and 5 per line, and the output grows by 100 lines per round.
 func TestAttackNoTrace(t *testing.T) {
 	type traced struct{ perOp, each, cpuPerOp, rate float64 }
 	for _, tt := range []struct {

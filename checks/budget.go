@@ -14,9 +14,8 @@ import (
 // after which the run may end.
 const falseAlarmBudget = 1e-3
 
-// alpha is one test's share of the budget, over all planned variants, each replica of one being a variant of
-// its own here. It counts what was planned and not what was measured, so that a lost series makes no other
-// one easier.
+// alpha returns one test's share of the budget over all planned variants, where each replica counts as a variant. It
+// counts planned and not measured series, so that a lost series does not relax the others.
 func alpha(s *leak.Scenario, variants, looks int) float64 {
 	return falseAlarmBudget / float64(max(trendTests(s)*variants, 1)*max(looks, 1))
 }
@@ -42,8 +41,8 @@ func trendTests(s *leak.Scenario) int {
 	return n
 }
 
-// Feasible refuses a scenario whose rounds are so few that no trend, however perfect, could be significant
-// in them: its checks could pass and never fail.
+// Feasible refuses a scenario with too few rounds for even a perfect trend to be significant: its checks could pass
+// but never fail.
 func Feasible(s *leak.Scenario, variants int) error {
 	tests := trendTests(s)
 	if tests == 0 {

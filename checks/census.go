@@ -222,8 +222,8 @@ func module(s leak.Stack, modules []leak.Module) string {
 	return ""
 }
 
-// moduleOf finds the module with the longest path that holds the frame's package. The package of a
-// program is just "main": there the file tells.
+// moduleOf finds the module with the longest path that contains the frame's package. The package of a program is only
+// "main"; then the file decides.
 func moduleOf(f leak.Frame, modules []leak.Module) *leak.Module {
 	path := f.Package()
 	if path == "main" {

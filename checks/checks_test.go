@@ -170,7 +170,7 @@ func operationsAre(n ...int) func(*leak.VariantRecord) {
 	}
 }
 
-// Every gate is listed whatever it decided. Only the lull is not asked for where nothing
+// TestGatesAreAlwaysListed checks that every gate is listed for any outcome. Only the lull is omitted if nothing
 // grew.
 func TestGatesAreAlwaysListed(t *testing.T) {
 	names := func(f leak.Finding) string {
@@ -279,8 +279,8 @@ func TestStack(t *testing.T) {
 	}
 }
 
-// profilesWithout gives the profile groups stacks of their own, as a pprof profile has them: no
-// creator, and no state unless it is kept.
+// profilesWithout gives the profile groups separate stacks, as in a pprof profile: no creator, and no state unless
+// kept.
 func profilesWithout(v *leak.VariantRecord, state bool) {
 	s := receive
 	s.Creator = nil
@@ -299,7 +299,8 @@ func profilesWithout(v *leak.VariantRecord, state bool) {
 	}
 }
 
-// Callers are matched from the outside in, each on a frame of its own, and the match stands innermost.
+// TestCallers checks that callers match from the outside in, each on a different frame, and that the match is
+// innermost.
 func TestCallers(t *testing.T) {
 	var stack leak.Stack
 	for _, f := range []string{"NewRingGrowing", "newProcessListener", "AddHandler", "toRecord", "setPeers", "main"} {
@@ -383,14 +384,14 @@ func TestSurvivors(t *testing.T) {
 			t.Errorf("%s: %v, %d survived: %s", tt.name, f.Outcome, f.Stacks[0].Survived, f.Summary)
 		}
 	}
-	// Where nobody has a number, or the dumps are cut off, nothing is asked.
+	// Without numbers, or with truncated dumps, the gate is omitted.
 	f := stackCheck().Check(evidenceOf(leak.VariantRecord{Stacks: map[string]leak.Stack{receiveID: receive}}, 7))
 	if f.Outcome != leak.Inconclusive {
 		t.Errorf("no snapshot: %v", f)
 	}
 }
 
-// One stack that grows cannot hide behind another that shrinks, where each is judged by itself.
+// TestEach checks that a growing stack is found despite a shrinking one if each is judged separately.
 func TestEach(t *testing.T) {
 	masked := func(growing, shrinking func(round int) int64) leak.VariantRecord {
 		v := variantOf("v", 0, 0, 0, 0, 0, 0, 0, 0)

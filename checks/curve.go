@@ -47,9 +47,9 @@ func (s series) repeats() (gain, operations float64, rounds int) {
 	return gain, operations, rounds
 }
 
-// byLargest reports whether the values follow the size of the largest round so far, and returns their distances
-// from that line. A backlog grows with the round, and the runtime keeps the memory of the largest one. Growth by the
-// operation goes on in a round that is no larger than one before.
+// byLargest reports whether the values follow the size of the largest round so far, and returns their distances from
+// that line. A backlog grows with the round, and the runtime keeps the memory of the largest one. Growth by the
+// operation continues in rounds of at most that size.
 func (s series) byLargest(noise float64) (off []float64, ok bool) {
 	gain, _ := s.net()
 	_, _, others := s.repeats()

@@ -17,7 +17,7 @@ type Delta struct {
 // Reads tells the series that is judged.
 func (c *Delta) Reads() (probe, metric string) { return c.Probe, c.Metric }
 
-// Validate tells every problem of the configuration.
+// Validate returns all problems of the configuration.
 func (c *Delta) Validate() error {
 	return errors.Join(needProbe(c.Probe), needBound("max", c.Max))
 }
@@ -41,7 +41,7 @@ func needProbe(probe string) error {
 	return nil
 }
 
-// optionalBound is needBound for a bound that may be left out.
+// optionalBound is needBound for an optional bound.
 func optionalBound(field string, q *leak.Quantity) error {
 	if q == nil {
 		return nil
@@ -59,10 +59,10 @@ func needBound(field string, q leak.Quantity) error {
 	return nil
 }
 
-// judgeDelta decides on a bound in all. What is within it is clean, also where a snapshot was still
-// falling, since its value is an upper bound; only the baseline must have settled, for a baseline that
-// is too high hides growth. What is over it is leaking if it still is after idling. What has come back
-// below by then was a slow drain: clean.
+// judgeDelta judges a bound on total growth. A value within it is clean, even if the snapshot was still falling,
+// since it is then an upper bound. Only the baseline must have settled, because a baseline that is too high hides
+// growth. A value above the bound is leaking if it still is after idling. If it falls below the bound by then, it was
+// a slow drain: clean.
 func judgeDelta(f *leak.Finding, s series) {
 	first, last := s.first(), s.last()
 	baseline := settledGate("unsettled baseline", first)

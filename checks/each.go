@@ -7,9 +7,9 @@ import (
 // ComeAndGo is how many goroutines more or less on one stack of many say nothing.
 const ComeAndGo = 2
 
-// worst judges every stack that matches by itself and returns the finding on the one that leaks most, or
-// else on one that cannot be decided; nil where each stays within the bound. They share the check's part of
-// the false-alarm budget, all stacks that were ever seen alike.
+// worst judges every matching stack separately and returns the finding on the stack that leaks most, or else on an
+// undecided one; nil if each is within the bound. All stacks of the record share the check's part of the false-alarm
+// budget.
 func (m matcher) worst(e evidence, f leak.Finding) *leak.Finding {
 	var ids []string
 	for id := range m.stacks {
@@ -38,7 +38,7 @@ func (m matcher) worst(e evidence, f leak.Finding) *leak.Finding {
 	return worst
 }
 
-// graver tells whether one leaks and the other does not, or more of it.
+// graver reports whether one leaks and the other does not, or leaks more.
 func graver(one, other *leak.Finding) bool {
 	if (one.Outcome == leak.Leaking) != (other.Outcome == leak.Leaking) {
 		return one.Outcome == leak.Leaking

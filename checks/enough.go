@@ -8,15 +8,15 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Enough says why more rounds of a variant would tell nothing new, "" where they might. After any round it
-// stops at what needs no statistics alone: a bound in all that is broken, by stacks or operations that
-// hang, stays so. For a variant that is expected to leak these are all its fingerprints; for one that is
-// expected clean a hung operation is one too many. After the rounds that were fixed beforehand as looks it
-// also stops if every check is decided: to stop whenever it looks right would make 20 % of 5 %. A soak stops at
-// a look only for a leak: that nothing has leaked so far is no answer to whether something will in three days.
+// Enough returns why more rounds of a variant would add nothing, "" if they might. After any round it stops for
+// conditions without statistics: a broken bound on total growth, of stacks or of hung operations, stays broken. A
+// variant that is expected to leak needs all its fingerprints; one that is expected clean needs a single hung
+// operation. At the rounds that were fixed in advance as looks, it also stops if every check is decided: stopping at
+// any time would turn 5 % into 20 %. A soak stops at a look only for a leak, because a clean result so far does not
+// answer whether it will leak in three days.
 //
-// Of several replicas one is enough for what is beyond doubt, since the worst of them stands for the variant,
-// and it takes all of them to be decided.
+// For conditions without statistics, one replica is sufficient, since the worst replica stands for the variant. For
+// decisions, all replicas are needed.
 func Enough(s *leak.Scenario, v leak.Variant, record leak.VariantRecord, metrics map[string]leak.Metric) string {
 	if len(record.Snapshots) < 2 {
 		return ""
@@ -99,7 +99,7 @@ func leakVerb(n int) string {
 	return " leak"
 }
 
-// allDecided tells whether every check that matters to the variant is.
+// allDecided reports whether every relevant check of the variant is decided.
 func allDecided(s *leak.Scenario, v leak.Variant, e leak.Evidence) bool {
 	for _, b := range s.Spec.Checks {
 		if v.Expect == leak.ExpectLeaking && !slices.Contains(v.Fingerprint, b.Name) {

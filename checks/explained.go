@@ -13,12 +13,12 @@ import (
 // minExplained is the share of the heap's growth that sampled stacks should account for.
 const minExplained = 0.8
 
-// explained holds the growth of the sampled heap that a probe reads against the exact one, from the baseline
-// to the last round; nil where one of them was not measured or nothing grew.
+// explained compares the growth of the sampled heap with that of the exact one, from the baseline to the last round;
+// nil if one was not measured or nothing grew.
 //
-// A block of s bytes is sampled with probability p = 1 − exp(−s/rate) and then counts for 1/p of them, so
-// it adds s²(1−p)/p to the variance of the sum. What stands in both profiles is the same blocks, sampled
-// or not for good: only what is new is uncertain.
+// A block of s bytes is sampled with probability p = 1 − exp(−s/rate) and then counts for 1/p blocks, so it adds
+// s²(1−p)/p to the variance of the sum. Memory in both profiles is the same blocks, which are sampled in both or in
+// none: only new memory is uncertain.
 func (e evidence) explained(probe string) *leak.HeapExplained {
 	exact, err := e.metricSeries(probe, "alloc")
 	if err != nil {
@@ -59,7 +59,7 @@ func (e evidence) explained(probe string) *leak.HeapExplained {
 	return x
 }
 
-// heaps are what can be said of the program's heap, nil where nothing can, and of those of components.
+// heaps returns the explained growth of the program's heap, nil if unknown, and of the heaps of components.
 func (e evidence) heaps() (program *leak.HeapExplained, components []leak.HeapExplained) {
 	for _, probe := range e.Variant.Probes("heap") {
 		switch x := e.explained(probe); {

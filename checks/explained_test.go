@@ -9,8 +9,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Allocations sampled as the runtime does, at the rate that the profile states: the growth that the
-// samples tell has the error that is claimed, for blocks far below the rate and far above it.
+// TestExplained samples allocations like the runtime, at the profile's rate: the estimated growth has the claimed
+// error, for blocks far below and far above the rate.
 func TestExplained(t *testing.T) {
 	const rate = 64 << 10
 	rng := rand.New(rand.NewPCG(8, 8))
@@ -51,7 +51,7 @@ func TestExplained(t *testing.T) {
 	}
 }
 
-// Growth on no sampled stack is said to be so; what cannot be known is not claimed.
+// TestUnexplained checks that growth on no sampled stack is reported, and that unknown growth is not.
 func TestUnexplained(t *testing.T) {
 	v := variantOf("v", 0, 1<<20, 2<<20, 3<<20, 4<<20, 5<<20, 6<<20, 7<<20)
 	for i := range v.Snapshots {
@@ -71,7 +71,8 @@ func TestUnexplained(t *testing.T) {
 	}
 }
 
-// Components' heaps are held against their own profiles, each under its name.
+// TestUnexplainedOfComponents checks that the heaps of components are compared with their own profiles, each under
+// its name.
 func TestUnexplainedOfComponents(t *testing.T) {
 	v := variantOf("v", 0, 1<<20, 2<<20, 3<<20, 4<<20, 5<<20, 6<<20, 7<<20)
 	for _, shot := range append(pointersTo(v.Snapshots), v.Idle) {

@@ -13,8 +13,7 @@ const (
 
 func (n need) met(g leak.Gate) bool { return n == either || (n == holds) == g.Holds }
 
-// gate is a comparison, what each of the two decided outcomes needs of it, and what to tell a person
-// when it stands in the way.
+// gate is a comparison, the need of each decided outcome, and the text to show if it prevents a decision.
 type gate struct {
 	leak.Gate
 	clean, leaking need
@@ -34,10 +33,10 @@ func (g gate) recorded() leak.Gate {
 	return g.Gate
 }
 
-// bounded returns a comparison with a bound: within it there is no leak, beyond it there is.
+// bounded returns a comparison with a bound: within it is clean, above it leaks.
 func bounded(g leak.Gate) leak.Gate { return gate{Gate: g, clean: holds, leaking: fails}.recorded() }
 
-// required returns a comparison without which there is no decision.
+// required returns a comparison that every decision needs.
 func required(g leak.Gate) leak.Gate { return gate{Gate: g, clean: holds, leaking: holds}.recorded() }
 
 // compare makes a gate; op is one of ≤ < = > ≥.

@@ -25,7 +25,7 @@ func (c *Growth) Reads() (probe, metric string) { return c.Probe, c.Metric }
 // TestsTrend says that the check draws on the false-alarm budget.
 func (c *Growth) TestsTrend() bool { return true }
 
-// Validate tells every problem of the configuration.
+// Validate returns all problems of the configuration.
 func (c *Growth) Validate() error {
 	return errors.Join(needProbe(c.Probe), optionalBound("maxPerOp", c.MaxPerOp))
 }
@@ -63,44 +63,42 @@ const (
 	MinSlowdown = 0.5     // tail against all points
 	MinLast     = 2. / 3. // last rounds against all points
 	minKept     = 0.8     // after idling
-	// What comes once in a while on average does not come for three whiles in 5 % of cases: J. A. Hanley,
-	// A. Lippman-Hand, If nothing goes wrong, is everything all right?, JAMA 249 (1983) 1743–1745.
+	// An event that occurs once per interval on average does not occur for three intervals in 5 % of cases: J. A.
+	// Hanley, A. Lippman-Hand, If nothing goes wrong, is everything all right?, JAMA 249 (1983) 1743–1745.
 	ruleOfThree = 3
 )
 
-// judgeGrowth decides on a bound per operation, three-way. The question is whether the series grows
-// over the bound now and goes on, so it is asked of all points and, separately, of the tail: the last
-// half of them, four or more.
+// judgeGrowth judges a bound per operation, three-way. The question is whether the series grows above the bound now
+// and continues. So it considers all points and, separately, the tail: the last half of them, at least four.
 //
-// Clean, if growth over the bound is ruled out:
-//   - the tail's slope is within the bound, and so is its net growth from end to end. A median of
-//     slopes alone would overlook one big step in the tail;
-//   - the upper end of a 95 % interval is within the bound, of all points (it never grew) or of the
-//     tail (whatever grew has stopped: lazy initialisation, caches and pools that filled). So noise
-//     that hides a leak gives inconclusive and not clean;
-//   - where it did grow, in more than one step, it has been flat for long enough to tell: three times as
-//     many operations as ever lay between two steps. So a leak of one goroutine in 50 operations is not
-//     taken for a cache that filled because 60 operations went by without one, nor one of 1 MiB.
+// Clean, if growth above the bound is ruled out:
 //
-// Leaking, if it grows over the bound and goes on:
-//   - the slope of all points, the lower end of its 95 % interval, and the slope of the tail are over
-//     the bound;
-//   - the trend is sustained: Mann–Kendall p within this check's share of the false-alarm budget, and
-//     no fall larger than a quarter of the net growth. The measurement after idling is one more point of
-//     the test: what is still there when nothing runs any more confirms the trend, what is gone breaks it;
-//   - it does not saturate: the tail has half the slope of all points or more, the last quarter of the
-//     rounds (two or more) two thirds. So a pool that reached its cap one round ago is no leak;
-//   - four fifths of the growth are still there after idling, where that was measured. Growth that
-//     drains is not clean either: resident memory that the runtime gives back while idling would hide
-//     a leak;
-//   - goroutines whose numbers are known are the same ones: four fifths of the growth appeared in a round
-//     and are still there;
+//   - the tail's slope is within the bound, and so is its net growth from end to end. A median of slopes alone would
+//     miss one big step in the tail;
+//   - the upper end of a 95 % interval is within the bound, of all points (it never grew) or of the tail (growth has
+//     stopped: lazy initialisation, filled caches and pools). So noise that hides a leak gives inconclusive instead
+//     of clean;
+//   - if it grew in more than one step, it has been flat for three times the largest number of operations between two
+//     steps. So a leak of one goroutine in 50 operations, or of 1 MiB, does not look like a filled cache because 60
+//     operations passed without a step.
+//
+// Leaking, if it grows above the bound and continues:
+//
+//   - the slope of all points, the lower end of its 95 % interval, and the slope of the tail exceed the bound;
+//   - the trend is sustained: Mann–Kendall p within this check's share of the false-alarm budget, and no fall larger
+//     than a quarter of the net growth. The measurement after idling is one more point of the test: remaining growth
+//     confirms the trend, drained growth breaks it;
+//   - it does not saturate: the tail has at least half the slope of all points, the last quarter of the rounds (at
+//     least two) two thirds. So a pool that reached its cap one round ago does not leak;
+//   - four fifths of the growth remain after idling, if that was measured. Growth that drains is not clean either:
+//     resident memory that the runtime returns while idling would hide a leak;
+//   - numbered goroutines are the same ones: four fifths of the growth appeared in a round and still exist;
 //   - the last round had settled.
 //
-// Everything else is inconclusive, and so are fewer than five rounds with operations and a baseline
-// that had not settled. The summary names the gate that stood in the way and what to do.
+// Everything else is inconclusive, and so are fewer than five rounds with operations and an unsettled baseline. The
+// summary names the gate that prevented a decision and a remedy.
 //
-// What decides is asked of all points; the size that is told is the slope after the onset.
+// All points decide; the reported size is the slope after the onset.
 func judgeGrowth(f *leak.Finding, s series, alpha float64) {
 	all, ok := s.fit()
 	tail := s.tail(max(minTail, (len(s.points)+1)/2))
@@ -146,7 +144,7 @@ func judgeGrowth(f *leak.Finding, s series, alpha float64) {
 
 const gateTail = "tail growth"
 
-// withinBudget tells growth that a bound allows from none: all that a leak has to show, but its size.
+// withinBudget reports whether a series grows within the bound: it meets all conditions of a leak except its size.
 func withinBudget(gates []gate, s series, all stats.Line) bool {
 	size := []string{"growth", "lower limit", "beyond background"}
 	for _, g := range gates {
@@ -247,9 +245,8 @@ func growthGates(f *leak.Finding, s, tail series, all, end stats.Line, alpha flo
 	return append(gates, gate{settledGate("unsettled last round", s.last()), either, holds, unsettledFinal})
 }
 
-// moreRounds is how many rounds to ask for: enough that a perfect trend, p = 1/(rounds+1)!, is
-// significant even if the measurement after idling does not confirm it, and twice as many where that was
-// enough already.
+// moreRounds returns how many rounds to suggest: enough that a perfect trend, p = 1/(rounds+1)!, is significant even
+// if the measurement after idling does not confirm it, and twice the current number if that was enough already.
 func moreRounds(rounds int, alpha float64) int {
 	need := minRounds
 	for need < stats.MaxExact && 1/math.Gamma(float64(need)+2) > alpha {
@@ -261,7 +258,7 @@ func moreRounds(rounds int, alpha float64) int {
 	return need
 }
 
-// floorText says what could not have been seen, where control rounds tell.
+// floorText states the smallest detectable growth, if there are control rounds.
 func floorText(f *leak.Finding) string {
 	if f.Floor <= 0 {
 		return ""

@@ -19,7 +19,7 @@ type Hung struct {
 	MaxSilent float64 `yaml:"maxSilent,omitempty" doc:"share of the operations that may return without their output before the load counts as failed, as in 0.1 (default 0)"`
 }
 
-// JudgesHung tells whether a check of the scenario judges operations that never return.
+// JudgesHung reports whether a check of the scenario judges hung operations.
 func JudgesHung(s *leak.Scenario) bool {
 	return slices.ContainsFunc(s.Spec.Checks, func(b leak.Block[leak.Check]) bool { _, ok := b.Value.(*Hung); return ok })
 }
@@ -27,7 +27,7 @@ func JudgesHung(s *leak.Scenario) bool {
 // Reads tells the probe whose goroutines are looked at.
 func (c *Hung) Reads() (probe, metric string) { return c.Probe, "" }
 
-// Validate tells every problem of the configuration.
+// Validate returns all problems of the configuration.
 func (c *Hung) Validate() error {
 	errs := []error{needProbe(c.Probe), needBound("max", c.Max)}
 	if leak.ProbeKind(c.Probe) != "goroutine" && c.Probe != "" {

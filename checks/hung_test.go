@@ -7,8 +7,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// execs is a variant whose rounds of 100 operations left so many without an answer, with as many
-// goroutines blocked in a second dump as said; -1 is no second dump.
+// execs is a variant with rounds of 100 operations, of which timedOut did not return, and with blocked goroutines in
+// a second dump; -1 means no second dump.
 func execs(timedOut, blocked []int64) leak.VariantRecord {
 	stuck := leak.Stack{State: "chan receive", Frames: []leak.Frame{{Func: "ttrpc.(*Client).dispatch"}}}
 	other := leak.Stack{State: "IO wait", Frames: []leak.Frame{{Func: "net.(*conn).Read"}}}
@@ -62,7 +62,8 @@ func TestHung(t *testing.T) {
 	}
 }
 
-// Operations that never return are no failed load where a check bounds them, and are where none does.
+// TestHungOperationsAsLoad checks that hung operations are not failed load if a check bounds them, and are failed
+// load otherwise.
 func TestHungOperationsAsLoad(t *testing.T) {
 	v := measuredIdle(execs([]int64{0, 97}, []int64{-1, 99}))
 	hung := leak.Block[leak.Check]{Kind: "hung", Name: "hung", Value: &Hung{Probe: "containerd/goroutine", Match: "dispatch"}}
@@ -86,7 +87,7 @@ func TestHungOperationsAsLoad(t *testing.T) {
 	}
 }
 
-// What hung excuses as many operations in all: not as many of each action.
+// TestHungExcusesOnce checks that hung operations excuse the same number in total, not per action.
 func TestHungExcusesOnce(t *testing.T) {
 	load := func(action string) leak.Tally {
 		return leak.Tally{Action: action, Attempted: 400, Succeeded: 100, Failed: 300, TimedOut: 300}
@@ -133,7 +134,8 @@ func TestEnough(t *testing.T) {
 	}
 }
 
-// A run that was stopped because more would tell nothing is whole; one that was cut short is not.
+// TestStoppedIsWhole checks that a run that stopped because more would add nothing is complete, and that an
+// interrupted one is not.
 func TestStoppedIsWhole(t *testing.T) {
 	v := measuredIdle(execs([]int64{0, 97}, []int64{-1, 99}))
 	s := &leak.Scenario{Spec: leak.Spec{Rounds: 9, Variants: []leak.Variant{{Name: "v", Expect: leak.ExpectLeaking, Fingerprint: []string{"hung"}}}, Checks: []leak.Block[leak.Check]{

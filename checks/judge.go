@@ -10,8 +10,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// maxFailed is the share of operations that may fail before a round is no longer the load that the
-// scenario describes.
+// maxFailed is the maximum share of failed operations. Above it, the load is not that of the scenario.
 const maxFailed = 0.01
 
 // Judge concludes from the record whether the scenario's expectations hold. It changes neither, and
@@ -41,8 +40,8 @@ func Judge(s *leak.Scenario, r *leak.Record) *leak.Verdict {
 	return v
 }
 
-// oneSided tells whether no variant ran that is known to leak, so that nobody has seen the checks find anything. A
-// program that runs already has no variants.
+// oneSided reports whether no known leak was run, so that the checks were never seen to find anything. A running
+// program has no variants.
 func oneSided(s *leak.Scenario, v *leak.Verdict) bool {
 	return len(s.Spec.Subject.Addresses()) == 0 &&
 		!slices.ContainsFunc(v.Variants, func(vv leak.VariantVerdict) bool { return vv.Expect != leak.ExpectClean })
@@ -156,7 +155,7 @@ func find(b leak.Block[leak.Check], e leak.Evidence, fingerprint []string) leak.
 	return f
 }
 
-// incomplete tells why not every planned round was measured, "" where all were.
+// incomplete returns why not every planned round was measured, "" if all were.
 func (j judge) incomplete(v *leak.VariantRecord, planned int) string {
 	have := lastRound(wholeRounds(v, planned))
 	why := because(v.Failure, false)
@@ -211,10 +210,9 @@ func because(f *leak.Failure, interrupted bool) string {
 	return ""
 }
 
-// badLoad tells why the load was not the one that the scenario describes, "" where it was. What was
-// attempted and did not succeed has failed, whatever else the tally says. Each action is held to the
-// limit, so that one which always fails cannot hide behind a frequent one. The warm-up must land too, or
-// what it should have warmed up counts as growth.
+// badLoad returns why the load was not that of the scenario, "" if it was. Attempted operations that did not succeed
+// have failed. The limit applies to each action, so that a frequent action cannot hide one that always fails. The
+// warm-up must succeed too, or its effects count as growth.
 func badLoad(warmup []leak.Tally, shots []leak.Snapshot, excused excused) string {
 	type load struct {
 		attempted, failed int
@@ -263,7 +261,7 @@ func badLoad(warmup []leak.Tally, shots []leak.Snapshot, excused excused) string
 	return ""
 }
 
-// noOperations is what badLoad says of a load that never was.
+// noOperations is badLoad's reason for a missing load.
 const noOperations = "no operations were attempted"
 
 func mostFrequent(errors map[string]int) string {
@@ -288,9 +286,9 @@ func unmeasured(vv leak.VariantVerdict, reason string) leak.VariantVerdict {
 	return conclude(vv, leak.Inconclusive, leak.Unmeasured, reason)
 }
 
-// failedLoad is the verdict where the load was not the one described: never clean, but growth that is sustained is
-// a leak all the same. Many of them sit on error paths. What was to leak and did is reproduced, though by another
-// load, only if it leaks with its fingerprint.
+// failedLoad returns the verdict for a load that was not that of the scenario: never clean, but sustained growth is a
+// leak nevertheless, because many leaks are on error paths. An expected leak is reproduced, though by another load,
+// only if it leaks with its fingerprint.
 func failedLoad(vv leak.VariantVerdict, variant leak.Variant, why string) leak.VariantVerdict {
 	if why == noOperations || !slices.ContainsFunc(vv.Findings, sustainedLeak) || variant.Expect != leak.ExpectClean {
 		return conclude(vv, leak.Inconclusive, leak.Undecided, why)
@@ -306,7 +304,7 @@ func failedLoad(vv leak.VariantVerdict, variant leak.Variant, why string) leak.V
 	return vv
 }
 
-// sustainedLeak tells leaks that a trend shows from what merely is more than before.
+// sustainedLeak reports whether a trend shows the leak, as opposed to a larger value than before.
 func sustainedLeak(f leak.Finding) bool {
 	return f.Outcome == leak.Leaking && f.BoundPerOperation
 }
@@ -440,8 +438,8 @@ func growing(e evidence, kind string, fingerprint func(leak.Stack) bool) []leak.
 	return grew[:min(len(grew), maxStacks)]
 }
 
-// sentence says in one sentence what was seen of every variant, what is not as expected first. It goes
-// with the result, which it does not repeat.
+// sentence summarizes every variant in one sentence, unexpected ones first. It accompanies the result and does not
+// repeat it.
 func sentence(v *leak.Verdict, r *leak.Record) string {
 	if len(v.Variants) == 0 {
 		return "no variant was planned" + because(r.Failure, r.Interrupted) + "."
@@ -510,7 +508,7 @@ func mostly(vv *leak.VariantVerdict, f *leak.Finding) string {
 	case kind == "heap" && metric == "objects":
 		most = slices.MaxFunc(grew, func(a, b leak.StackGrowth) int { return cmp.Compare(a.Objects, b.Objects) }).Stack
 	case f.Unbounded:
-		// What grew most may be a pool that has filled. It has to account for most of the rate that goes on.
+		// The largest growth may be a pool that has filled. The stack must account for most of the continuing rate.
 		fastest := slices.MaxFunc(grew, func(a, b leak.StackGrowth) int { return cmp.Compare(a.PerOperation, b.PerOperation) })
 		if fastest.PerOperation < f.PerOperation/2 {
 			return ""

@@ -331,7 +331,7 @@ func TestAlpha(t *testing.T) {
 	if got := alpha(s, 1, 1); got != 1e-3 {
 		t.Errorf("a stack with max draws on the budget: %v", got)
 	}
-	// What is spent is printed: the trend gate's bound.
+	// The bound of the trend gate shows the used budget.
 	f := Judge(scenario(), recordOf(leakyValues, flatValues)).Variants[0].Findings[1]
 	for _, g := range f.Gates {
 		if g.Name == "trend" && g.Bound != 2.5e-4 {
@@ -373,8 +373,8 @@ func TestGrowing(t *testing.T) {
 	}
 }
 
-// FuzzJudge reads hostile records. Whatever they hold, judging ends, is repeatable, leaves the record
-// alone, and meets an expectation only where every planned round is there with operations.
+// FuzzJudge judges hostile records. Judging must end, be repeatable, not change the record, and meet an expectation
+// only if every planned round has operations.
 func FuzzJudge(f *testing.F) {
 	for _, r := range []*leak.Record{{}, recordOf(leakyValues, flatValues), recordOf(flatValues[:3], leakyValues[:2])} {
 		data, err := json.Marshal(r)
@@ -410,7 +410,7 @@ func losing(v *leak.VariantRecord, n int) {
 	load.Workers = []leak.WorkerTally{{Operations: 10, Attempted: 10, Succeeded: 10}, {First: 10, Operations: 10, Attempted: 10 - n, Succeeded: 10 - n, Lost: "evicted"}}
 }
 
-// What does not grow is one statement, however many series there are.
+// TestFlatSummaries checks that flat series share one statement.
 func TestFlatSummaries(t *testing.T) {
 	finding := func(series, unit string, floor float64) leak.Finding {
 		f := leak.Finding{Check: series, Series: series, Unit: unit, Floor: floor, Unbounded: true, BoundPerOperation: true, Outcome: leak.Clean}

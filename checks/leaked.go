@@ -16,13 +16,13 @@ type Leaked struct {
 // Reads tells the series that is judged.
 func (c *Leaked) Reads() (probe, metric string) { return c.Probe, "" }
 
-// Validate tells every problem of the configuration.
+// Validate returns all problems of the configuration.
 func (c *Leaked) Validate() error {
 	return errors.Join(needProbe(c.Probe), needBound("max", c.Max))
 }
 
-// Check judges what leaked since the baseline. A leaked goroutine cannot come back, so there is nothing to
-// test: over the bound is leaking. What the subject does not serve is not available, and never a pass.
+// Check judges the leaked goroutines since the baseline. A leaked goroutine cannot recover, so no test is needed:
+// growth above the bound is leaking. A subject without the profile is unavailable and never passes.
 func (c *Leaked) Check(of leak.Evidence) leak.Finding {
 	e := evidence{of}
 	f := e.finding("leaked")

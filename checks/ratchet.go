@@ -15,10 +15,9 @@ const (
 	freshPart = 0.1
 )
 
-// Ratchet holds a verdict against one that was stored: a variant that is not as expected, but no worse than
-// it was, is let through, and what is new or worse is named. So an old leak does not hide a new one, and the
-// bounds need not be raised for it. Everything else stays as it was judged, and an allowance that has ended still
-// fails. Neither argument is changed.
+// Ratchet compares a verdict with a stored one: a variant that is not as expected, but not worse than before, passes,
+// and new or worse leaks are named. So an old leak does not hide a new one, and bounds stay low. Other results do not
+// change, and an expired allowance still fails. Ratchet does not change its arguments.
 func Ratchet(stored, now *leak.Verdict) *leak.Verdict {
 	v := *now
 	v.Variants = slices.Clone(now.Variants)
@@ -84,7 +83,7 @@ func eachReplica(vv *leak.VariantVerdict) []leak.VariantVerdict {
 	return []leak.VariantVerdict{*vv}
 }
 
-// newOrWorse says in which way a leaking finding is, "" where it is no worse than it was.
+// newOrWorse describes how a leaking finding is new or worse, "" if it is neither.
 func newOrWorse(f *leak.Finding, stored *leak.VariantVerdict) string {
 	var old *leak.Finding
 	if stored != nil {

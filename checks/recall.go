@@ -12,8 +12,7 @@ import (
 // sizeTolerance is how far the size that was found may be from the one that was planted.
 const sizeTolerance = 0.05
 
-// Truth is what a calibration subject counted itself: what it holds and will never let go, and over how
-// many operations.
+// Truth has the counts of a calibration subject: the resources that it will never release, and its operations.
 type Truth struct{ Goroutines, Bytes, Descriptors, Operations int64 }
 
 // ParseTruth finds the line that subjects/calibration writes at its end.
@@ -82,7 +81,7 @@ func (s Size) Error() float64 {
 	return math.Abs(s.Found-s.Planted) / s.Planted
 }
 
-// Floor is the growth that one check could not have told from nothing.
+// Floor is the smallest growth that one check can detect.
 type Floor struct {
 	Scenario string  `json:"scenario"`
 	Check    string  `json:"check"`
@@ -135,7 +134,7 @@ func (r *Recall) row(scenario string, vv *leak.VariantVerdict) *RecallRow {
 	return &r.Rows[i]
 }
 
-// size compares the fingerprints' growth with the truth and tells whether all of it is near enough.
+// size compares the fingerprints' growth with the truth and reports whether all of it is near enough.
 func (row *RecallRow) size(vv *leak.VariantVerdict, truth Truth) bool {
 	near := true
 	for _, f := range vv.Findings {
@@ -176,8 +175,8 @@ func (r *Recall) floor(scenario string, findings []leak.Finding) {
 	}
 }
 
-// AsExpected tells whether the row is as it should be: a leak found with its size in every run, a
-// look-alike called leaking in none.
+// AsExpected reports whether the row is as expected: a leak is found with its size in every run, a look-alike is
+// never called leaking.
 func (row RecallRow) AsExpected() bool {
 	if row.Expect == leak.ExpectLeaking {
 		return row.Runs > 0 && row.Sized == row.Runs

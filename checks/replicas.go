@@ -8,9 +8,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// worstReplica is the verdict on a variant of which several replicas were measured, each judged by itself:
-// that on the worst of them. What could not be measured is worst, then what leaks, then what is undecided; of
-// two alike the one that is not as expected, then the one that grows most, then the first.
+// worstReplica returns the worst verdict of several replicas, which are judged separately. Unmeasured is worst, then
+// leaking, then undecided. Ties are broken by not as expected, then by the larger growth, then by order.
 func worstReplica(all []leak.VariantVerdict) leak.VariantVerdict {
 	if len(all) == 1 {
 		return all[0]

@@ -30,7 +30,7 @@ func herd(expect leak.Expectation, replicas ...[]float64) (*leak.Scenario, *leak
 	return s, r
 }
 
-// Each replica is judged by itself, and the worst stands for the variant.
+// TestReplicas checks that each replica is judged separately, and that the worst stands for the variant.
 func TestReplicas(t *testing.T) {
 	faster := []float64{3, 43, 83, 123, 163, 203, 243, 283}
 	for _, tt := range []struct {
@@ -124,8 +124,8 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// The false-alarm budget is shared over the replicas: a trend that one series of one subject may show is not
-// enough where there are many of them.
+// TestReplicasShareTheBudget checks that replicas share the false-alarm budget: a trend that is significant for one
+// subject is not for many.
 func TestReplicasShareTheBudget(t *testing.T) {
 	trend := func(replicas ...[]float64) leak.Gate {
 		s, r := herd(leak.ExpectClean, replicas...)
@@ -177,7 +177,8 @@ func TestEnoughReplicas(t *testing.T) {
 	}
 }
 
-// What is new in a replica that is not the worst fails as well; the same leak in another one is not new.
+// TestRatchetReplicas checks that a new leak in a replica other than the worst fails as well, and that the same leak
+// in another replica is not new.
 func TestRatchetReplicas(t *testing.T) {
 	judged := func(replicas ...[]float64) *leak.Verdict { return Judge(herd(leak.ExpectClean, replicas...)) }
 	stored := judged(leakyValues, flatValues)

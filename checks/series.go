@@ -27,13 +27,13 @@ type series struct {
 	idle       *leak.Point
 	// idled is how many seconds after the last point that was taken.
 	idled float64
-	// objects is how many heap objects came with the growth, where a probe tells.
+	// objects is the growth of heap objects, if a probe counts them.
 	objects float64
 	// goroutines is how many came with the growth.
 	goroutines float64
 	// ended is how many of them were gone after idling.
 	ended float64
-	// coarse is how much it changes by itself.
+	// coarse is how much it changes without growth.
 	coarse float64
 	// seconds are when the points were taken, since the first.
 	seconds []float64
@@ -42,13 +42,13 @@ type series struct {
 	// survived counts the goroutines that appeared in a round and are still there; nil where it is not
 	// known who they are.
 	survived *float64
-	// soak is set where rounds come by time: more of them are had by a longer one.
+	// soak is set if rounds come at fixed times: only a longer soak adds rounds.
 	soak bool
 }
 
-// wholeRounds is the baseline and the rounds after it, without a gap, up to the planned number. What
-// was measured beyond the plan is not judged: looks are fixed beforehand. Rounds that were thinned out of a
-// soak are no gap: the next snapshot has their load.
+// wholeRounds returns the baseline and the rounds after it, without a gap, up to the planned number. Rounds beyond
+// the plan are not judged, because looks are fixed in advance. Rounds that were thinned out of a soak are not a gap:
+// the next snapshot has their load.
 func wholeRounds(v *leak.VariantRecord, planned int) []leak.Snapshot {
 	n, next := 0, 0
 	for n < len(v.Snapshots) && v.Snapshots[n].Round <= planned && v.Snapshots[n].First() == next && v.Snapshots[n].Merged >= 0 {
@@ -226,7 +226,7 @@ func (s series) rate() float64 {
 	return gain / operations
 }
 
-// loaded counts the rounds that had operations: the others tell nothing about growth.
+// loaded counts the rounds with operations; the others say nothing about growth.
 func (s series) loaded() int {
 	n := 0
 	for i := 1; i < len(s.points); i++ {
@@ -281,7 +281,7 @@ type background struct {
 	perMinute          float64
 }
 
-// background is that of the series, as the control rounds tell; false where there were none, or no operations.
+// background returns the growth in control rounds; false if there were none, or no operations.
 func (s series) background() (background, bool) {
 	line, ok := stats.TheilSen(s.control.seconds, s.control.values)
 	_, operations := s.net()
@@ -292,8 +292,8 @@ func (s series) background() (background, bool) {
 	return background{line.Slope * each, line.High * each, 60 * line.Slope}, true
 }
 
-// floor is the growth per operation that could not be told from what comes and goes without load: the
-// largest change over a control round, against the operations of an average round.
+// floor returns the growth per operation that fluctuations without load can explain: the largest change over a
+// control round, divided by the operations of an average round.
 func (s series) floor() float64 {
 	largest := 0.0
 	for i := 1; i < len(s.control.values); i++ {
@@ -306,8 +306,7 @@ func (s series) floor() float64 {
 	return largest * float64(s.rounds()) / operations
 }
 
-// rhythm is what the series grows by: "operation", "round", "minute", or "" where they cannot be told
-// apart.
+// rhythm returns the unit of the growth: "operation", "round", "minute", or "" if they cannot be distinguished.
 func (s series) rhythm() string {
 	rounds := make([]float64, len(s.points))
 	for i, p := range s.points {

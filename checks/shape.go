@@ -7,14 +7,13 @@ import (
 	"github.com/leakrig/leakrig/stats"
 )
 
-// onset is the index of the last point before y began to grow, 0 where it grew from the start. A leak that
-// starts in round 4 is then not diluted by the rounds before it. The points up to there are fitted by a
-// level, those from there on by a line; it is the cut at which both leave least, if that is no more than
-// half of what one line through all leaves. Least absolute deviations, so that one odd round decides
-// nothing.
+// onset returns the index of the last point before y began to grow, 0 if it grew from the start, so that earlier
+// rounds do not dilute a leak that starts in round 4. The points up to there are fitted by a level, later ones by a
+// line. onset is the cut with the smallest residual, if that is at most half of the residual of a single line. It
+// uses least absolute deviations, so that one odd round does not decide.
 //
-// D. M. Hawkins, Fitting multiple change-point models to data, Computational Statistics & Data Analysis
-// 37 (2001) 323–341, for the segmented fit; the factor of a half is ours.
+// D. M. Hawkins, Fitting multiple change-point models to data, Computational Statistics & Data Analysis 37 (2001)
+// 323–341, for the segmented fit; the factor of a half is ours.
 func onset(x, y []float64) int {
 	const minFlat, minGrowing = 3, 4 // points; the cut itself belongs to both
 	whole, ok := stats.TheilSen(x, y)
@@ -48,15 +47,15 @@ func deviation(x, y []float64, slope float64) float64 {
 	return sum
 }
 
-// ratio is so many in so many operations.
+// ratio is count per number of operations.
 type ratio struct{ count, operations int }
 
-// exactRatio finds k such that y grew by k in every operation, or by 1 in every k operations, to the
-// unit: counts that follow such a rule stay within 1 of each other around its line, whatever the phase. It
-// is false where more than one rule fits, so where too little was seen, and where none does.
+// exactRatio finds k such that y grew by k in every operation, or by 1 in every k operations, exactly: such counts
+// stay within 1 of each other around their line, for any phase. It returns false if several rules fit, because too
+// few operations were seen, and if none does.
 //
-// Growth in exact multiples of the load is what Fuite (N. Lawson, 2021) tells leaks from noise by. Counts
-// of goroutines are exact, so that nothing has to be estimated.
+// Fuite (N. Lawson, 2021) distinguishes leaks from noise by growth in exact multiples of the load. Goroutine counts
+// are exact, so nothing has to be estimated.
 func exactRatio(x, y []float64) (ratio, bool) {
 	low, high := 0.0, math.Inf(1)
 	for i := range x {
@@ -112,9 +111,8 @@ func lullBeyond(x, y []float64, chance float64) (since, gap float64) {
 	return x[len(x)-1] - x[last], gap
 }
 
-// rhythm tells by what y grows from round to round: by the operation, by the round whatever its size, or by
-// the minute. It is the one whose multiples leave no more than half of what each of the others leaves; ""
-// where rounds are so alike that none stands out.
+// rhythm returns by what y grows from round to round: by the operation, by the round of any size, or by the minute.
+// It is the one whose residual is at most half of each other's; "" if rounds are too similar.
 func rhythm(y, operations, rounds, seconds []float64) string {
 	names := []string{"operation", "round", "minute"}
 	left := make([]float64, len(names))

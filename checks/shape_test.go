@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A bend anywhere is found where it is, and a straight line has none, whatever the noise.
+// TestOnset checks that a bend is found at its place, and none in a straight line, for any noise.
 func TestOnset(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -47,8 +47,8 @@ func TestOnset(t *testing.T) {
 	}
 }
 
-// Every rule from 4 an operation to 1 in 100, at every phase and round size, is either found as it is or,
-// where too little leaked, not claimed; and no other one is ever claimed.
+// TestExactRatio checks that every rule from 4 per operation to 1 in 100, at every phase and round size, is found
+// exactly or, if too little leaked, not claimed, and that no other rule is claimed.
 func TestExactRatio(t *testing.T) {
 	for _, planted := range []ratio{{4, 1}, {2, 1}, {1, 1}, {1, 2}, {1, 7}, {1, 10}, {1, 50}, {1, 100}} {
 		for _, size := range []int{10, 20, 33, 1000} {
@@ -117,8 +117,8 @@ func TestLull(t *testing.T) {
 	}
 }
 
-// What grows by the operation, the round or the minute is told apart, with noise, where the rounds are of
-// different sizes and lengths; where they are not, nothing is claimed.
+// TestRhythm checks that growth by the operation, the round and the minute are distinguished, with noise, if rounds
+// have different sizes and lengths; otherwise nothing is claimed.
 func TestRhythm(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 11))
 	sizes := []float64{20, 40, 20, 60, 20, 40, 20, 60}
@@ -157,7 +157,7 @@ func TestRhythm(t *testing.T) {
 	}
 }
 
-// Whatever the values, the three are finite and do not depend on scale or height.
+// TestShapesAreInvariant checks that the three are finite for any values and independent of scale and height.
 func TestShapesAreInvariant(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for range 500 {

@@ -2,8 +2,8 @@ package checks
 
 import "math"
 
-// Share is the exact 95 % interval of a probability of which k of n trials told (Clopper and Pearson, "The
-// use of confidence or fiducial limits", Biometrika 26, 1934).
+// Share returns the exact 95 % confidence interval of a probability with k successes in n trials (Clopper and
+// Pearson, "The use of confidence or fiducial limits", Biometrika 26, 1934).
 func Share(k, n int) (low, high float64) {
 	const tail = 0.025
 	low, high = 0, 1

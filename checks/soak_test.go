@@ -9,7 +9,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// soakOf is a variant that soaked, of whose rounds every so manieth was kept, and the last.
+// soakOf is a variant of a soak that kept one of stride rounds, and the last.
 func soakOf(name string, stride int, values ...float64) leak.VariantRecord {
 	v := variantOf(name, values...)
 	v.Soak = &leak.SoakRecord{Rounds: len(values) - 1}

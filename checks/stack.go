@@ -26,7 +26,7 @@ func (c *Stack) Reads() (probe, metric string) { return c.Probe, "" }
 // TestsTrend says whether the check draws on the false-alarm budget.
 func (c *Stack) TestsTrend() bool { return c.Max == nil }
 
-// Validate tells every problem of the configuration.
+// Validate returns all problems of the configuration.
 func (c *Stack) Validate() error {
 	errs := []error{needProbe(c.Probe)}
 	if _, err := regexp.Compile(c.Match); err != nil {
@@ -118,8 +118,8 @@ func (p pattern) classify(s leak.Stack) match {
 	return m
 }
 
-// leads tells whether the path leads down the frames, which are innermost first. Taking the outermost
-// frame that fits each step leaves most for the next.
+// leads reports whether the path matches the frames, which are innermost first, in order. Each step takes the
+// outermost matching frame, which leaves most for the next.
 func (p pattern) leads(frames []leak.Frame) bool {
 	step := 0
 	for _, f := range slices.Backward(frames) {
@@ -136,7 +136,7 @@ func (p pattern) leads(frames []leak.Frame) bool {
 type matcher struct {
 	*census
 	stacks map[string]match
-	// stateless is set where a state is asked for that this source does not tell.
+	// stateless is set if the check needs a wait state that this source lacks.
 	stateless bool
 }
 
@@ -151,8 +151,8 @@ func (c *Stack) matcher(census *census, allowed func(leak.Stack) bool) matcher {
 	return m
 }
 
-// sum adds up the groups that match. What a profile cannot tell is an error and not a zero: a stack
-// without its wait state where one is asked for, and a stack that only its creator would match.
+// sum adds up the matching groups. Data that a profile lacks is an error instead of a zero: a required wait state,
+// and a stack that only its creator would match.
 func (m matcher) sum(shot *leak.Snapshot) (float64, error) {
 	const needsDump = "which needs a text dump (goroutine?debug=2) in every snapshot"
 	sum := 0.0
@@ -197,7 +197,7 @@ func (m matcher) survived() *float64 {
 	return &n
 }
 
-// survivedOn counts the survivors on one stack, nil where nobody has a number.
+// survivedOn counts the survivors on one stack, nil without goroutine numbers.
 func (m matcher) survivedOn(id string) *float64 {
 	only := m
 	only.stacks = map[string]match{id: m.stacks[id]}

@@ -12,7 +12,7 @@ import (
 	"github.com/leakrig/leakrig/stats"
 )
 
-// Parameters of the rule without a bound. None of them is a size of growth; docs/decisions/0019 has the reasons.
+// Parameters of the rule without a bound. None is a size of growth; docs/decisions/0019 has the reasons.
 const (
 	// Windows, as fractions of all operations. Rounds that grow geometrically put enough points into each.
 	recentShare = 2  // last half: decides clean
@@ -85,23 +85,24 @@ type sustained struct {
 	backlog, doubled, fades bool
 }
 
-// judgeSustained decides without a bound: leaking, clean or inconclusive. It asks whether growth continues while
-// the operations multiply, not how large it is. Rounds should grow geometrically (spec.for), since every window
-// is a fraction of all operations.
+// judgeSustained decides without a bound: leaking, clean or inconclusive. It asks whether growth continues while the
+// operations multiply, not how large it is. Rounds should grow geometrically (spec.for), since every window is a
+// fraction of all operations.
 //
 // Leaking, if the growth is
-//   - significant: Mann–Kendall over all measurements, or over those since the first 64th of the operations,
-//     within the check's share of the false-alarm budget;
-//   - above the noise floor: more, over the last half of the operations, than the scatter of the rounds,
-//     the control rounds and the largest fall leave to chance;
+//
+//   - significant: Mann–Kendall over all measurements, or over those since the first 64th of the operations, within
+//     the check's share of the false-alarm budget;
+//   - above the noise floor: more, over the last half of the operations, than the scatter of the rounds, the control
+//     rounds and the largest fall leave to chance;
 //   - steady: the late rate is certainly more than half of the early one, and possibly nine tenths of it, and the
 //     last rounds keep up. A cache that fills at random slows down; one that fills at a constant rate stops;
-//   - kept after idling, by the same goroutines where they are known, and not due to time alone;
-//   - long enough for a cache, pool or ring to have filled (enough).
+//   - kept after idling, by the same goroutines if they are known, and not due to time alone;
+//   - long enough for a cache, pool or ring to have filled.
 //
 // Clean, if the last half of the operations added no more than chance explains, and earlier growth stopped long
 // enough ago. The floor, the smallest leak that would have been detected, is part of the verdict. Clean needs a low
-// floor or as many operations as a leak needs.
+// floor, or the number of operations that a leak needs.
 func judgeSustained(f *leak.Finding, s series, e evidence) {
 	if _, n := s.net(); n <= 0 || len(s.points) < 3 {
 		f.Summary = "no operations were attempted"
@@ -197,8 +198,8 @@ func (u *sustained) lingered(f *leak.Finding) bool {
 	return true
 }
 
-// timed reports whether a timer may end the growth: goroutines in a wait state with a timeout, and whatever such
-// goroutines may hold.
+// timed reports whether a timer may end the growth: goroutines in a wait state with a timeout, and resources that
+// such goroutines may hold.
 func (u *sustained) timed(f *leak.Finding) bool {
 	if u.s.unit != "goroutines" {
 		return u.s.goroutines > minLingering || u.s.unit == "descriptors"
@@ -515,7 +516,7 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 	return append(gates, gate{settledGate("unsettled last round", s.last()), either, holds, "the last round was still falling when the settle timeout ended; " + more})
 }
 
-// recentGate is what tells clean from leaking: growth over the last half of the operations.
+// recentGate distinguishes clean from leaking by the growth over the last half of the operations.
 func (u *sustained) recentGate(e evidence) gate {
 	unit := u.s.unit
 	if u.fades && u.gain > u.chance {

@@ -17,12 +17,13 @@ import (
 // do, looks after each from the sixth on, and the idling at the end.
 type simulated struct {
 	unit string
-	// at is what stands after so many operations and seconds; it may draw at random, once for each measurement.
+	// at returns the value after this number of operations and seconds. It may be random, and is called once per
+	// measurement.
 	at func(operations, seconds float64) float64
 	// rate is operations a second, budget the time budget in seconds.
 	rate, budget float64
-	// batch is how many operations one invocation makes, and says how many of them the user counts for one: 500
-	// where an invocation makes 500 and nobody says so.
+	// batch is how many operations one invocation makes, and says how many of them count as one: 500 if an invocation
+	// makes 500 and the user does not say so.
 	batch, says float64
 	// object is the mean size of what grows, in bytes.
 	object float64
@@ -30,7 +31,7 @@ type simulated struct {
 	tests int
 }
 
-// run is how it ends, after so many operations and seconds.
+// run returns the finding at the end, the operations and the seconds.
 func (r simulated) run() (leak.Finding, float64, float64) {
 	const overhead, settle, idle = 7., 0.8, 3.
 	unit, says := max(r.batch, 1), max(r.says, 1)
@@ -379,8 +380,8 @@ func TestHintsDecide(t *testing.T) {
 	}
 }
 
-// The same load against the same program has the same outcome, whatever is said to be an operation: 500 invocations
-// of one, one invocation of 500, or one that makes 500 and is said to be one.
+// TestTheUnitDoesNotMatter checks that the same load on the same program has the same outcome for any unit: 500
+// invocations of one operation, one invocation of 500, or one that makes 500 and counts as one.
 func TestTheUnitDoesNotMatter(t *testing.T) {
 	g := rand.New(rand.NewPCG(3, 3))
 	for _, tt := range []struct {
@@ -421,8 +422,8 @@ func TestTheUnitDoesNotMatter(t *testing.T) {
 	}
 }
 
-// scaledRecord is a run with a time budget whose rounds double, of a program with so many goroutines in receive
-// after so many operations.
+// scaledRecord is a run with a time budget and rounds that double. at returns the goroutines in receive after a
+// number of operations.
 func scaledRecord(rounds int, idle float64, at func(operations float64) float64) (*leak.Scenario, *leak.Record) {
 	s := &leak.Scenario{Spec: leak.Spec{
 		For: leak.Duration(time.Minute), Variants: []leak.Variant{{Name: "v", Expect: leak.ExpectClean}},
@@ -509,8 +510,8 @@ func TestGrowthWithinTheBudget(t *testing.T) {
 	}
 }
 
-// The smallest leak that is found in 95 % of runs, by the time budget, among noise of 2 KiB: the power curve of
-// docs/judgement.md. What is asked here is that more time finds less.
+// TestPowerCurve measures the smallest leak that is found in 95 % of runs by time budget, with noise of 2 KiB, for
+// docs/judgement.md. It checks that more time finds smaller leaks.
 func TestPowerCurve(t *testing.T) {
 	found := func(unit string, rate, budget, size float64) float64 {
 		runs, n := trials(40), 0

@@ -33,7 +33,7 @@ var (
 	}
 )
 
-// snapshot has v of everything: goroutines, heap bytes, goroutines in receive beside 10 that serve.
+// snapshot has v of everything: goroutines, heap bytes, goroutines in receive, in addition to 10 that serve.
 func snapshot(round int, v float64) leak.Snapshot {
 	return leak.Snapshot{
 		Round: round, Operations: round * opsPerRound,

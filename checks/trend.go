@@ -2,7 +2,7 @@ package checks
 
 import "github.com/leakrig/leakrig/leak"
 
-// What is sampled outside a run, by the clock and not in rounds, is judged with the same statistics.
+// Sampling by time instead of by rounds uses the same statistics.
 
 // FalseAlarmBudget is the probability that a look at software in which nothing grows calls it leaking by
 // chance, all its tests together.

@@ -6,8 +6,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Withhold is the verdict without what came out as expected: that is undecided, for the reason why. What came out
-// otherwise stays. It is for records that are not as they were written.
+// Withhold returns the verdict without its expected results, which become undecided with this reason. Unexpected
+// results stay. It is for altered records.
 func Withhold(now *leak.Verdict, why string) *leak.Verdict {
 	v := *now
 	v.Variants = slices.Clone(now.Variants)

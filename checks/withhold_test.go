@@ -6,7 +6,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Of an altered record nothing comes out as expected; what came out otherwise stays, and the verdict is not changed.
+// TestAttackWithhold checks that an altered record has no expected result, that unexpected results stay, and that the
+// verdict is not changed.
 func TestAttackWithhold(t *testing.T) {
 	for _, result := range []leak.Result{leak.Met, leak.NotMet, leak.Undecided, leak.Unmeasured} {
 		v := &leak.Verdict{Result: result, Sentence: "fixed is clean.", Variants: []leak.VariantVerdict{

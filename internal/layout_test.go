@@ -14,8 +14,7 @@ import (
 
 const module = "github.com/leakrig/leakrig"
 
-// rows is the picture of the packages, top row first: each may import the rows below it and nothing
-// beside it.
+// rows is the picture of the packages, top row first: each may import the rows below it, but not its own row.
 var rows = [][]string{
 	{"cmd/leakrig"},
 	{"fleet"},

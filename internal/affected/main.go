@@ -1,11 +1,11 @@
-// Command affected prints the test tiers that the changes since a commit can have broken, one a line, with the first
-// changed file that decided it on standard error:
+// Command affected prints the test tiers that the changes since a commit can affect, one per line, and on standard
+// error the first changed file that decided it:
 //
 //	go run ./internal/affected COMMIT
 //
-// The tier embedded runs leakrig itself, so a change affects it where a package of the tier, or leakrig, transitively
-// imports the changed package. Almost every package is imported by cluster in the end; the tier kind takes 25 minutes, so
-// only changes of cluster and of its own tests affect it, and one kind test runs on every change.
+// The tier embedded runs leakrig, so a change affects it if a package of the tier, or leakrig, transitively imports
+// the changed package. Almost every package is imported by cluster, and the tier kind takes 25 minutes. So only
+// changes of cluster and of its tests affect it, and one kind test runs on every change.
 package main
 
 import (

@@ -1,18 +1,17 @@
-// Package docs runs the documentation: every block of a Markdown page with lines that begin with "$ " is a
-// session, typed into a shell in one folder, and what follows a command is what it must print.
+// Package docs runs the documentation: every block of a Markdown page with lines that begin with "$ " is a session,
+// which runs in a shell in one folder per page. The lines after a command are its expected output.
 //
-// Comments right before a block say what a reader needs not see:
+// Comments right before a block have options that readers need not see:
 //
-//	<!-- needs: kind -->        the block is run only where there is a kind cluster to be had
-//	<!-- exit: 1 -->            its last command ends with this code; all others end with 0
-//	<!-- in: checkout -->       it is run in the checkout, not in the folder of the page
+//	<!-- needs: kind -->        run the block only if a kind cluster is available
+//	<!-- exit: 1 -->            exit code of its last command; all others must be 0
+//	<!-- in: checkout -->       run it in the checkout, not in the folder of the page
 //	<!-- file: main.go -->      the block is a file, which is written
-//	<!-- change: main.go -->    the block is a diff of a file, which is changed
+//	<!-- change: main.go -->    the block is a diff of a file, which is applied
 //
-// A line "..." stands for any lines, and at the end of a line it stands for the rest of it. Blanks and numbers
-// may differ, for they do from run to run; growth per operation (+1.00) may not. A command that ends with & goes on
-// until the end of the page. Fixed ports on loopback are replaced by free ones, so that pages can be run beside
-// each other.
+// A line "..." stands for any lines, and at the end of a line for the rest of it. Blanks and numbers may differ
+// between runs; growth per operation (+1.00) may not. A command that ends with & runs until the end of the page.
+// Fixed ports on loopback are replaced by free ones, so that pages can run concurrently.
 package docs
 
 import (
@@ -141,7 +140,7 @@ func (b *Block) say(key, value string) (err error) {
 	return err
 }
 
-// Commands are those of a session; none for a block that is no session.
+// Commands returns the commands of a session; none for other blocks.
 func (b Block) Commands() []Command {
 	var all []Command
 	if b.File != "" || b.Change != "" {
@@ -180,7 +179,7 @@ type Runner struct {
 	Dir, Checkout string
 	// Env is the environment of all commands.
 	Env []string
-	// Has tells whether what a block needs is there. Blocks that need what is not are left out.
+	// Has reports whether a requirement of a block is available. Blocks with missing requirements are skipped.
 	Has func(need string) bool
 }
 

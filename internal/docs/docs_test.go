@@ -81,7 +81,7 @@ func TestService(t *testing.T) {
 	}
 }
 
-// What a page shows of times may differ, whatever units they have.
+// TestTimesMayDiffer checks that times on a page may differ, in any unit.
 func TestTimesMayDiffer(t *testing.T) {
 	for _, took := range []string{"900 ms", "2s", "1m16s", "1h2m3s", "12.5 s"} {
 		if err := compare("built in "+took+", leaky", []string{"built in 17s, leaky"}); err != nil {

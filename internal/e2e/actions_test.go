@@ -81,7 +81,7 @@ spec:
 	}
 }
 
-// Where no pod runs there is nothing to exec in, and that is said before anything boots.
+// TestExecNeedsAPod checks that exec without a running pod is refused before anything boots.
 func TestExecNeedsAPod(t *testing.T) {
 	t.Parallel()
 	privateTmp(t)

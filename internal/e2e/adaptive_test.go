@@ -11,8 +11,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Growth by the operation, by the round and by the clock, told apart on real leaks by rounds of different sizes
-// and rounds without load; what is beyond doubt ends at the first look, what is not gets a second.
+// TestRoundsThatTell distinguishes growth by the operation, by the round and by the clock in real leaks, with rounds
+// of different sizes and control rounds. A clear leak ends at the first look, an unclear one gets a second.
 func TestRoundsThatTell(t *testing.T) {
 	privateTmp(t)
 	file := filepath.Join(t.TempDir(), "tell.yaml")

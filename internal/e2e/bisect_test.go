@@ -25,8 +25,8 @@ func bisection(t *testing.T, runs string) (*bisect.Record, string) {
 	return r, dirs[0]
 }
 
-// Where client-go's leak was mended, with both neighbours given. The cluster is booted once, an interruption
-// costs the step that was under way, and stops what was started.
+// TestBisectWatchThenDelete finds the version that fixed client-go's leak, with both neighbours given. The cluster
+// boots once. An interruption costs only the step in progress, and stops everything that was started.
 func TestBisectWatchThenDelete(t *testing.T) {
 	t.Parallel()
 	privateTmp(t)

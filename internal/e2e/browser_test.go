@@ -45,7 +45,7 @@ func inBrowser(t *testing.T, dir leak.RunDir) {
 	if line != "sw.result <- Event{ https://github.com/kubernetes/apimachinery/blob/v0.18.8/pkg/watch/streamwatcher.go#L127" {
 		t.Errorf("the card of leaky names %s", line)
 	}
-	// The marked frames, goroutines and heap, say what go tool pprof says of that function.
+	// The numbers of the marked frames, goroutines and heap, equal those of go tool pprof.
 	for id, index := range map[string]string{"flame1-0": "goroutine", "flame1-1": "inuse_space"} {
 		said := evaluate[string](t, plain.ctx, fmt.Sprintf(`document.querySelector('.panel:has(> .views > #%s-0) .flame .fp title').textContent`, id))
 		probe, _, _ := strings.Cut(strings.Replace(index, "inuse_space", "heap", 1), "_")
@@ -246,7 +246,7 @@ func TestReportWithoutStyle(t *testing.T) {
 	met("chromium")
 }
 
-// What a profile, a scenario or a log says stays text, wherever it stands.
+// TestReportStaysText checks that text from profiles, scenarios and logs is escaped everywhere.
 func TestReportStaysText(t *testing.T) {
 	t.Parallel()
 	const hostile = `<script>alert(1)</script>"onload="alert(1)'><img src=x onerror=alert(1)></title></svg><svg onload=alert(1)></script><script>alert(1)</script>`
@@ -314,8 +314,8 @@ func TestHistoryInBrowser(t *testing.T) {
 	met("chromium")
 }
 
-// A page stays small and shows the verdict without scrolling, however many stacks there are. A benchmark limits the time
-// to the first paint.
+// TestReportOpensAtOnce checks that a page is small and shows the verdict without scrolling, for any number of
+// stacks. A benchmark limits the time to the first paint.
 func TestReportOpensAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		stacks int
@@ -359,7 +359,7 @@ type opened struct {
 	problems []string
 }
 
-// openPage opens a file. Without script the page's own does not run; what the test evaluates does.
+// openPage opens a file. scripted enables the page's own script; scripts of the test always run.
 func openPage(t *testing.T, file string, scripted bool) *opened {
 	t.Helper()
 	p := &opened{ctx: browser(t)}
@@ -475,8 +475,8 @@ func pictures(t *testing.T, file, dir string) {
 	check(t, os.WriteFile(filepath.Join(dir, "print.pdf"), pdf, 0o644))
 }
 
-// reportInput is a judged run of two variants with so many stacks each, every foreign string made by name
-// where that is given.
+// reportInput is a judged run of two variants with this number of stacks each. name, if given, replaces every foreign
+// string.
 func reportInput(stacks int, name func(string) string) reports.Input {
 	if name == nil {
 		name = func(s string) string { return s }
@@ -576,8 +576,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// browser starts a Chromium that talks to nobody. Where there is none the test is skipped, loudly, and
-// never in CI.
+// browser starts a Chromium without network access. If Chromium is missing, the test is skipped, loudly, and never in
+// CI.
 func browser(t *testing.T) context.Context {
 	t.Helper()
 	path := ""

@@ -29,7 +29,7 @@ func TestCalibration(t *testing.T) {
 	if err != nil || len(dirs) == 0 {
 		t.Fatalf("%v: %v", dirs, err)
 	}
-	// The look-alikes did what they claim: what has stopped growing had grown.
+	// The look-alikes behaved as planned: those that stopped growing had grown.
 	record := readRecord(t, leak.RunDir(dirs[0]))
 	for _, healthy := range []struct {
 		variant, probe, metric string

@@ -17,8 +17,9 @@ import (
 	"github.com/leakrig/leakrig/load"
 )
 
-// What an exec costs the rig, beside the loop of the incident on the same pod: at 100 execs at most 40 %
-// of its wall time and 8 % of its CPU, that of all kubectls included. Then how it grows up to 1000 execs.
+// TestKindExecCost measures the cost of an exec compared with the loop of the incident on the same pod: at 100 execs
+// at most 40 % of its wall time and 8 % of its CPU, including all kubectl processes. Then it measures the cost for up
+// to 1000 execs.
 //
 //	make bench
 func TestKindExecCost(t *testing.T) {

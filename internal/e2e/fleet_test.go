@@ -25,7 +25,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// What the rig may take to observe a thousand processes.
+// Limits for observing a thousand processes.
 const (
 	fleetMemory  = 300 << 20 // bytes
 	fleetCPU     = 1.        // cores
@@ -46,8 +46,8 @@ func envInt(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// fleetTime is how fast time goes: ordinarily leaks and sweeps come by the second, so that the test is over in
-// a minute or two. LEAKRIG_FLEET=long takes the times of production, a quarter of an hour.
+// fleetTime returns the time scale: usually leaks and sweeps are seconds apart, so that the test takes a minute or
+// two. LEAKRIG_FLEET=long uses production times, which take a quarter of an hour.
 func fleetTime() (leaks, every, during, tick time.Duration) {
 	if os.Getenv("LEAKRIG_FLEET") == "long" {
 		return time.Minute, time.Minute, 15 * time.Minute, 5 * time.Second
@@ -117,9 +117,9 @@ func TestFleet(t *testing.T) {
 	met("pprof")
 }
 
-// Many pods are found and read through a real kube-apiserver, by its own proxy. It has no nodes: what answers
-// at the pods' addresses are processes of this machine, each at an address of its own on the loopback interface. Three
-// leak, one restarts on the way, one is gone before the end.
+// TestFleetPods finds and reads many pods through the proxy of a real kube-apiserver. It has no nodes: processes of
+// this machine answer at the pods' addresses on the loopback interface. Three leak, one restarts, one disappears
+// before the end.
 func TestFleetPods(t *testing.T) {
 	const restarted, gone = 5, 6
 	size := envInt(t, "LEAKRIG_FLEET_SIZE", 100)
@@ -143,7 +143,7 @@ func TestFleetPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	pods := api.CoreV1().Pods(namespace)
-	// status is what a kubelet would tell of the pod.
+	// status sets what a kubelet would report about the pod.
 	status := func(pod *corev1.Pod, address string, restarts int32) {
 		pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = corev1.PodRunning, address, []corev1.PodIP{{IP: address}}
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", Ready: true, RestartCount: restarts}}
@@ -239,7 +239,7 @@ func loopbackAddresses(t *testing.T) func(i int) string {
 	return func(i int) string { return fmt.Sprintf("198.18.%d.%d", 1+i/250, 1+i%250) }
 }
 
-// Ctrl-C ends a survey: what was read is judged and is in the run directory.
+// TestFleetInterrupted checks that Ctrl-C ends a survey, and that the sweeps so far are judged and stored.
 func TestFleetInterrupted(t *testing.T) {
 	t.Parallel()
 	urls := startFleet(t, 2, func(i int) []string { return []string{"-leak", []string{"0s", "300ms"}[i]} })
@@ -268,7 +268,7 @@ func hosts(t *testing.T, urls []string) string {
 	return file
 }
 
-// startFleet starts so many processes and returns their URLs. They are ended with the test, one by one.
+// startFleet starts n processes and returns their URLs. It ends each of them with the test.
 func startFleet(t *testing.T, n int, args func(i int) []string) []string {
 	t.Helper()
 	program := built(t, "internal/e2e", "./testdata/fleet")

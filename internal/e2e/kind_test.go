@@ -73,7 +73,7 @@ func containers(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// onNetwork lists the containers that docker has on kind's network, those too that are no more.
+// onNetwork lists the containers on kind's network in docker, including removed ones.
 func onNetwork(t *testing.T) string {
 	t.Helper()
 	if filepath.Base(engine().Path) == "podman" { // does not tell
@@ -236,7 +236,7 @@ func TestKindInterrupt(t *testing.T) {
 	}
 }
 
-// What a rig that was killed has left of a cluster, the next run removes.
+// TestKindKilled checks that the next run removes the cluster of a killed leakrig.
 func TestKindKilled(t *testing.T) {
 	needsKind(t)
 	for name, stage := range map[string]func(t *testing.T, r *rig){
@@ -353,7 +353,7 @@ func TestKindStopsAnswering(t *testing.T) {
 					}
 				}
 			}
-			// What a frozen node has to say cannot be had.
+			// A frozen node has no logs.
 			if logs, err := filepath.Glob(runDir(t, runs).Path("cluster", "*")); err != nil || len(logs) == 0 && c.said != "paused" {
 				t.Errorf("%s: no logs of the cluster were kept: %v", c.name, err)
 			}

@@ -24,7 +24,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// A goroutine an operation is planted, and 400 operations a round come from as many workers as --set says.
+// The subject leaks a goroutine per operation, and --set sets the number of workers for 400 operations per round.
 const workersScenario = `apiVersion: leakrig.dev/v1
 kind: Scenario
 metadata: {name: workers}
@@ -44,8 +44,8 @@ spec:
     - stack: {name: planted, match: 'main\.leakySend', state: chan send, maxPerOp: 0.01}
 `
 
-// What the other actions do, with the rights that their workers have, and no more: through the API server, and by a
-// program of the rig's machine.
+// The other actions, with the minimal permissions of their workers: through the API server, and by a program of
+// leakrig's machine.
 const workersThroughAPI = `apiVersion: leakrig.dev/v1
 kind: Scenario
 metadata: {name: workers-api}
@@ -95,9 +95,9 @@ spec:
   checks: [delta: {probe: goroutine, max: 10}]
 `
 
-// Four workers give the same verdict and the same growth per operation as one, with every operation counted
-// once; one that is killed and a node that is drained in the middle are told of and judged, and the record is
-// whole. Nothing of the workers is left in the cluster.
+// TestKindWorkers checks that four workers give the same verdict and the same growth per operation as one, with every
+// operation counted once. A killed worker and a drained node are reported and judged, and the record is complete. No
+// object of the workers is left in the cluster.
 func TestKindWorkers(t *testing.T) {
 	needsKind(t)
 	privateTmp(t)
@@ -180,14 +180,14 @@ func TestKindWorkers(t *testing.T) {
 	t.Logf("all in %s", time.Since(began).Round(time.Second))
 }
 
-// lost are workers that were lost in a round, which is told with a word.
+// lost are workers that were lost in a round, with a word of the reason.
 type lost struct {
 	pods []string
 	word string
 }
 
-// checkLost checks a run in some of whose rounds workers were lost: more than 1 % of its operations failed with them, so
-// it is no verdict, and the record of all rounds is whole.
+// checkLost checks a run that lost workers in some rounds: more than 1 % of its operations failed, so it has no
+// verdict, and the record of all rounds is complete.
 func checkLost(t *testing.T, got result, dir leak.RunDir, rounds map[int]lost) {
 	t.Helper()
 	if got.code != leak.ExitInconclusive || !regexp.MustCompile(`worker \d of 4 lost`).MatchString(got.stdout) {
@@ -197,7 +197,7 @@ func checkLost(t *testing.T, got result, dir leak.RunDir, rounds map[int]lost) {
 	if len(variant.Snapshots) != 6 || variant.Failure != nil || variant.Idle == nil {
 		t.Fatalf("the record is not whole: %s", got)
 	}
-	// What the subject itself has seen, which leaks a goroutine an operation, is what the workers have told.
+	// The subject leaks a goroutine per operation. Its count equals the operations reported by the workers.
 	const inFlight = 2 // operations of each worker: a lost one may have been cut off in these
 	succeeded, cut := 0, 0
 	for _, s := range variant.Snapshots[1:] {
@@ -245,7 +245,7 @@ func wholeTally(t *testing.T, tally leak.Tally, workers, times int) {
 	}
 }
 
-// liveCluster is the cluster beside the rig, as its administrator sees it.
+// liveCluster is the cluster as seen by its administrator.
 type liveCluster struct{ kubernetes.Interface }
 
 func kubernetesAt(t *testing.T, kubeconfig string) liveCluster {
@@ -262,7 +262,7 @@ func kubernetesAt(t *testing.T, kubeconfig string) liveCluster {
 	return liveCluster{client}
 }
 
-// underLoad waits until workers are in the middle of their work in a round. The warm-up has workers of its own.
+// underLoad waits until workers are in the middle of a round. The warm-up has separate workers.
 func (c liveCluster) underLoad(t *testing.T, round int) {
 	t.Helper()
 	name := fmt.Sprintf("workers-%d", round+1)
@@ -270,7 +270,7 @@ func (c liveCluster) underLoad(t *testing.T, round int) {
 		maps, err := c.CoreV1().ConfigMaps("").List(context.Background(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 		return err == nil && len(maps.Items) == 1 && maps.Items[0].Data["start"] != ""
 	})
-	// An operation leaks a goroutine: what has been leaked since shows that operations are under way.
+	// An operation leaks a goroutine: new goroutines show that operations are in progress.
 	before := c.goroutines(t)
 	waitFor(t, func() bool { return c.goroutines(t) >= before+50 })
 }

@@ -23,7 +23,7 @@ import (
 const idleGoroutines = 1000
 
 // TestObserveCost measures the processor time that one verdict of observe takes from the observed server: all of its
-// processor time, less that of as many requests without leakrig.
+// processor time, less that of the same requests without leakrig.
 //
 //	make bench
 func TestObserveCost(t *testing.T) {

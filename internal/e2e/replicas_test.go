@@ -13,7 +13,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Each of many replicas is loaded, settled, measured and judged by itself, and each leaks by what it was asked.
+// TestManyReplicas checks that each of many replicas is loaded, settled, measured and judged separately, and leaks
+// per its own operations.
 func TestManyReplicas(t *testing.T) {
 	n := envInt(t, "LEAKRIG_REPLICAS", 48)
 	file, runs := filepath.Join(t.TempDir(), "many.yaml"), t.TempDir()
@@ -50,7 +51,7 @@ spec:
 	if len(replicas) != n || operations != 8*1000 {
 		t.Errorf("%d replicas, %d operations", len(replicas), operations)
 	}
-	// A person reads one line a round and one an outcome, not one a replica.
+	// The output has one line per round and one per outcome, not one per replica.
 	if lines := strings.Count(r.stderr, "replica "); lines > 12 {
 		t.Errorf("%d lines of progress: %s", lines, r.stderr)
 	}

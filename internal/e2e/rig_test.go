@@ -68,7 +68,7 @@ func built(t *testing.T, dir, pkg string) string {
 	return path
 }
 
-// serving starts a service on loopback, as a process of its own that nobody restarts, and returns where it is.
+// serving starts a service on loopback in a separate process without a supervisor, and returns its URL.
 func serving(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	address := freeAddress(t)
@@ -92,7 +92,7 @@ func serving(t *testing.T, program string, args ...string) string {
 	return "http://" + address
 }
 
-// freeAddress is one on loopback where nobody listens.
+// freeAddress returns a free address on loopback.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -103,7 +103,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// met tells which real part a test has met, for `make test` to count.
+// met prints the real part that a test has met, which `make test` counts.
 func met(part string) { fmt.Printf("MET %s\n", part) }
 
 // result is how a command ended.
@@ -116,7 +116,7 @@ func (r result) String() string {
 	return fmt.Sprintf("exit code %d\n--- stderr\n%s--- stdout\n%s", r.code, r.stderr, r.stdout)
 }
 
-// rig is a leakrig process, in a process group of its own as a terminal would make it.
+// rig is a leakrig process in a separate process group, as in a terminal.
 type rig struct {
 	cmd            *exec.Cmd
 	stdout, stderr bytes.Buffer
@@ -318,8 +318,7 @@ func environ(t *testing.T) []string {
 	return env
 }
 
-// privateTmp gives the rigs of a test a temporary folder of their own, and checks at the end that no
-// process and no file is left of them.
+// privateTmp gives a test a temporary folder, and checks at the end that no process and no file of leakrig is left.
 func privateTmp(t *testing.T) string {
 	t.Helper()
 	tmp := t.TempDir()

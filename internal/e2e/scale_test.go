@@ -12,12 +12,12 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// What the rig takes to judge and to report, and what a record takes, by stacks, rounds and subjects: each is varied
-// while the others stay.
+// TestScale measures the cost of judging and reporting, and the size of a record, by stacks, rounds and subjects:
+// each varies while the others are constant.
 //
 //	make bench
 func TestScale(t *testing.T) {
-	// In a process of its own: what this one ever took would count as its children's.
+	// Use a separate process, because the memory peak of this process would count for its children.
 	sized := built(t, "internal/e2e", "./testdata/sized")
 	t.Logf("%7s %7s %9s | %9s | %10s %9s | %10s %9s %9s", "stacks", "rounds", "subjects", "run.json", "judge CPU", "memory", "html CPU", "memory", "page")
 	for _, c := range []struct{ stacks, rounds, subjects int }{

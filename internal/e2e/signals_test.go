@@ -17,9 +17,8 @@ import (
 // moments is how many moments of a run a signal comes at, one run each.
 const moments = 10
 
-// Ctrl-C and SIGKILL at moments all over a run: the subject is built, the control plane boots, rounds are loaded,
-// settled, judged and reported. Nothing is left running, what was written can be read, and what a
-// killed rig could not remove `leakrig clean` removes.
+// TestNightlySignalsAtAnyMoment sends Ctrl-C and SIGKILL at moments all over a run: build, boot, load, settling,
+// judging, reporting. No process is left, the record is readable, and `leakrig clean` removes the rest.
 func TestNightlySignalsAtAnyMoment(t *testing.T) {
 	cache, theirs := t.TempDir(), cache(t)
 	// kube-apiserver is that of the rig's own cache, subjects are built in each run.
@@ -121,7 +120,7 @@ spec:
 	}
 }
 
-// sweepOld has `leakrig clean` remove the folder of a rig that was killed, which it leaves alone while that is young.
+// sweepOld runs `leakrig clean` for the folder of a killed leakrig, which it keeps while that is recent.
 func sweepOld(t *testing.T, tmp string) result {
 	t.Helper()
 	locks, err := filepath.Glob(filepath.Join(tmp, "leakrig-*", ".in-use"))

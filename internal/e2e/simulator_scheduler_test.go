@@ -10,8 +10,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// The three leaks of the simulator's incident, one after another: once a stage is mended, its fingerprint is
-// clean and the next one's shows.
+// TestSimulatorScheduler checks the three leaks of the simulator's incident one after another: once a stage is fixed,
+// its fingerprint is clean and that of the next stage leaks.
 func TestSimulatorScheduler(t *testing.T) {
 	t.Parallel()
 	privateTmp(t)

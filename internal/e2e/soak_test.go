@@ -41,7 +41,7 @@ end=$(($(rounds "$1") + $2))
 until [ "$(rounds "$1")" -ge "$end" ]; do sleep 0.1; done
 `
 
-// maxSoakDir is what the run directory of this soak may take, however long it goes on.
+// maxSoakDir is the maximum size of the run directory of this soak, for any duration.
 const maxSoakDir = 4 << 20
 
 // A soak of days, compressed: the rig is killed at ten random moments and loses at most the round in flight each
@@ -100,7 +100,8 @@ func TestSoak(t *testing.T) {
 	seen := run(t, append([]string{"observe", "http://" + pprof, "--runs-dir", watched, "--quiet", "100ms", "--times", "1"}, observe...)...)
 	observed := soaked(t, dir).Soak.Rounds - before
 	t.Logf("leakrig observes leakrig over %d rounds:\n%s", observed, seen.stdout)
-	// The command only waits, and leakrig works as much without it: that is no evidence of load, so it is not called clean.
+	// The command only waits, and leakrig is equally active without it. That is no evidence of load, so the run is
+	// not clean.
 	if seen.code != leak.ExitMet && seen.code != leak.ExitInconclusive || observed < 50 {
 		t.Fatalf("%d rounds went by\n%s", observed, seen)
 	}
@@ -140,8 +141,8 @@ func TestSoak(t *testing.T) {
 
 var loggedRound = regexp.MustCompile(`: round (\d+)/\d+  `)
 
-// checkKilled checks what a rig that was killed has left: all rounds that there were before, all that it had told of, at
-// most one more, and all their operations. It returns how many rounds there are now.
+// checkKilled checks the record of a killed leakrig: it has all earlier rounds, all reported ones, at most one more,
+// and all their operations. It returns the number of rounds.
 func checkKilled(t *testing.T, i, before int, said string, dir leak.RunDir) (rounds int) {
 	t.Helper()
 	v := soaked(t, dir)

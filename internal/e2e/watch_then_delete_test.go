@@ -95,7 +95,8 @@ func TestSwappedModfiles(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends a run at any stage: the record says so, what was measured is kept, and nothing is left running.
+// TestInterrupt checks that Ctrl-C ends a run at any stage, that the record says so and has the measurements, and
+// that nothing is left running.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	t.Run("while it boots", func(t *testing.T) {
@@ -111,8 +112,8 @@ func TestInterrupt(t *testing.T) {
 	})
 }
 
-// interrupted sends Ctrl-C to the process group of a rig when at returns, as a terminal does, and checks that its record has at
-// least so many rounds.
+// interrupted sends Ctrl-C to the process group of a leakrig when at returns, like a terminal, and checks that its
+// record has at least this number of rounds.
 func interrupted(t *testing.T, at func(t *testing.T, r *rig, runs string), rounds int) {
 	t.Helper()
 	privateTmp(t)
@@ -241,8 +242,8 @@ func TestKilledRig(t *testing.T) {
 	}, 0)
 }
 
-// killed sends SIGKILL to a rig when at returns: its control plane and its subject end too, `leakrig clean` removes its folder,
-// and its record, where there is to be one, has at least so many rounds.
+// killed sends SIGKILL to a leakrig when at returns, and checks that its control plane and its subject end too, that
+// `leakrig clean` removes its folder, and that its record, if any, has at least this number of rounds.
 func killed(t *testing.T, at func(t *testing.T, r *rig, tmp string), rounds int) {
 	t.Helper()
 	tmp := privateTmp(t)
