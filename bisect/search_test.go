@@ -277,8 +277,8 @@ func TestEnds(t *testing.T) {
 		"a good that leaks":           {[]State{Leaky}, []State{Leaky}, Wrong, leak.NotMet, "v1.8.0 was given as good, but it leaks", 2},
 		"a bad that does not":         {[]State{Clean}, []State{Clean}, Wrong, leak.NotMet, "v1.0.0 was given as bad, but it does not leak", 3},
 		"the other way round":         {[]State{Clean}, []State{Leaky}, Wrong, leak.NotMet, "the other way round: v1.8.0 leaks, and v1.0.0 does not", 3},
-		"a bad that cannot be had":    {[]State{Skipped}, []State{Clean}, Untold, leak.Unmeasured, "v1.0.0, an end of the range, was unavailable: because", 1},
-		"a good that cannot be told":  {[]State{Leaky}, []State{Unsure}, Untold, leak.Undecided, "v1.8.0, an end of the range, was undecided", 3},
+		"an unavailable bad version":  {[]State{Skipped}, []State{Clean}, Untold, leak.Unmeasured, "v1.0.0, an end of the range, was unavailable: because", 1},
+		"an undecided good version":   {[]State{Leaky}, []State{Unsure}, Untold, leak.Undecided, "v1.8.0, an end of the range, was undecided", 3},
 		"a bad that leaks now and by": {[]State{Clean, Leaky}, []State{Clean}, Fixed, leak.Undecided, "v1.0.0 leaked in 1 of 2", 7},
 	} {
 		w := row(9, 1, Leaky, Clean)
@@ -315,7 +315,7 @@ func TestAllLines(t *testing.T) {
 		}
 	}
 	if r.Result != leak.Unmeasured {
-		t.Errorf("a line that could not be told: %s", r.Result)
+		t.Errorf("an undecided line: %s", r.Result)
 	}
 	// The given ends are verified nevertheless.
 	r = w.record(Question{Bad: "v0.18.8", Good: "v0.19.0", AllLines: true, Repeats: 1})

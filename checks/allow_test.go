@@ -60,7 +60,7 @@ func TestAllow(t *testing.T) {
 			name: "the day after, and it is fixed", run: "2027-02-01", allow: both, want: leak.NotMet, reason: "clean, but the allowance for",
 			change: func(r *leak.Record) { r.Variants[1] = variantOf("fixed", flatValues...) },
 		},
-		{name: "another leak beside it", run: "2027-01-31", allow: both, want: leak.NotMet, reason: "goroutines leaks: goroutine.count", change: another},
+		{name: "another leak as well", run: "2027-01-31", allow: both, want: leak.NotMet, reason: "goroutines leaks: goroutine.count", change: another},
 		{name: "another state", run: "2027-01-31", allow: []leak.Allowance{{Match: "receive", State: "select", Until: known.Until}, onHeap}, want: leak.NotMet, reason: "receive leaks"},
 		{
 			name: "stacks that were not read", run: "2027-01-31", allow: both, want: leak.NotMet, reason: "",

@@ -33,9 +33,9 @@ func TestAttackNoTrace(t *testing.T) {
 	}{
 		{name: "a request takes dozens of objects", load: traced{perOp: 40}, want: leak.Clean},
 		{name: "no load at all", want: leak.Inconclusive, reason: "left no trace"},
-		{name: "one request that counts as many operations", load: traced{each: 15}, want: leak.Inconclusive, reason: "per operation"},
-		{name: "the process is busy by itself", load: traced{rate: 50000}, want: leak.Inconclusive, reason: "left no trace"},
-		{name: "busy by itself, and loaded", load: traced{rate: 500, perOp: 40}, want: leak.Clean},
+		{name: "one request that counts as several operations", load: traced{each: 15}, want: leak.Inconclusive, reason: "per operation"},
+		{name: "the process is busy without load", load: traced{rate: 50000}, want: leak.Inconclusive, reason: "left no trace"},
+		{name: "busy without load, and loaded", load: traced{rate: 500, perOp: 40}, want: leak.Clean},
 		{name: "no load, and it leaks", values: leakyValues, want: leak.Leaking},
 		{
 			name: "processor time alone", load: traced{perOp: -1, cpuPerOp: 50e-6}, want: leak.Clean,

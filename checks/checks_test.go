@@ -224,7 +224,7 @@ func TestStack(t *testing.T) {
 		{name: "by creator", check: perOp(`NewStreamWatcher`, ""), values: leaky, want: leak.Leaking},
 		{name: "another state", check: perOp(`receive`, "select"), values: leaky, want: leak.Clean, summary: "(no stack matches)"},
 		{name: "nothing matches", check: perOp(`nosuch`, ""), values: leaky, want: leak.Clean, summary: "0 goroutines per operation, within 0.01 (no stack matches)"},
-		{name: "a stack that stays as it is", check: perOp(`conn\).serve`, ""), values: leaky, want: leak.Clean},
+		{name: "a constant stack", check: perOp(`conn\).serve`, ""), values: leaky, want: leak.Clean},
 		{name: "everything", check: perOp(`.`, ""), values: leaky, want: leak.Leaking},
 		{name: "callers that lead there", check: &Stack{Probe: "goroutine", Match: "receive", Callers: []string{"goexit"}, MaxPerOp: quantity(0.01)}, values: leaky, want: leak.Leaking},
 		{name: "callers that do not", check: &Stack{Probe: "goroutine", Match: "goexit", Callers: []string{"receive"}, MaxPerOp: quantity(0.01)}, values: leaky, want: leak.Clean, summary: "(no stack matches)"},
@@ -253,7 +253,7 @@ func TestStack(t *testing.T) {
 			change: func(v *leak.VariantRecord) { v.Snapshots[2].Samples[0].Groups = nil }, summary: "round 2: the sample of the probe goroutine has no stacks",
 		},
 		{
-			name: "an empty dump is no dump", check: perOp(`receive`, ""), values: leaky, want: leak.Inconclusive,
+			name: "an empty dump is an error", check: perOp(`receive`, ""), values: leaky, want: leak.Inconclusive,
 			change: func(v *leak.VariantRecord) {
 				v.Snapshots[2].Samples[0].Groups = map[string][]leak.Group{"dump": {}, "profile": {}}
 			},
@@ -419,7 +419,7 @@ func TestEach(t *testing.T) {
 		{"the sum shrinks", masked(up, down), 2.5e-4, false, leak.Clean, "within 0.01"},
 		{"one of them grows", masked(up, down), 2.5e-4, true, leak.Leaking, "+1.00 goroutines per operation, blocked in chan send at watch.(*StreamWatcher).receive (140 after 140 operations"},
 		{"none grows", masked(flat, down), 2.5e-4, true, leak.Clean, "within 0.01"},
-		{"both grow: the faster one is told", masked(up, func(i int) int64 { return int64(9 + 80*i) }), 2.5e-4, true, leak.Leaking, "+4.00 goroutines per operation, blocked in IO wait"},
+		{"both grow: the faster one is reported", masked(up, func(i int) int64 { return int64(9 + 80*i) }), 2.5e-4, true, leak.Leaking, "+4.00 goroutines per operation, blocked in IO wait"},
 		{"they share the budget", masked(up, down), perfect(7) * 1.5, true, leak.Inconclusive, "the trend is not sustained enough"},
 	} {
 		c := &Stack{Probe: "goroutine", Match: ".", MaxPerOp: quantity(0.01), Each: tt.each}
@@ -445,8 +445,8 @@ func TestModule(t *testing.T) {
 	}{
 		{"the standard library is passed over", frames(leak.Frame{Func: "sync.(*Mutex).Lock"}, leak.Frame{Func: "net/http.(*T).M"}, leak.Frame{Func: "k8s.io/apimachinery/pkg/watch.F"}), "k8s.io/apimachinery v0.18.8"},
 		{"so is what it vendors", frames(leak.Frame{Func: "vendor/golang.org/x/net/http2/hpack.F"}, leak.Frame{Func: "k8s.io/apimachinery/pkg/watch.F"}), "k8s.io/apimachinery v0.18.8"},
-		{"a prefix counts only up to a slash, and a replacement is told", frames(leak.Frame{Func: "k8s.io/api/core/v1.F"}), "k8s.io/api v1 => example.com/fork v2"},
-		{"main is told by its file", frames(leak.Frame{Func: "main.main", File: "example.com/subject/main.go"}), "example.com/subject (devel)"},
+		{"a prefix ends at a slash, and a replacement is reported", frames(leak.Frame{Func: "k8s.io/api/core/v1.F"}), "k8s.io/api v1 => example.com/fork v2"},
+		{"main is found by its file", frames(leak.Frame{Func: "main.main", File: "example.com/subject/main.go"}), "example.com/subject (devel)"},
 		{"main without -trimpath", frames(leak.Frame{Func: "main.main", File: "/home/x/main.go"}), ""},
 		{"a module without a dot in its path", frames(leak.Frame{Func: "local/pkg.F"}), "local v0"},
 		{"an unknown module hides what lies further out", frames(leak.Frame{Func: "example.org/x.F"}, leak.Frame{Func: "k8s.io/api/core/v1.F"}), ""},
@@ -481,7 +481,7 @@ func TestValidate(t *testing.T) {
 			for _, err := range flatten(joined.Unwrap()) {
 				var f *leak.FieldError
 				if !errors.As(err, &f) {
-					t.Fatalf("%s: %v is no FieldError", tt.name, err)
+					t.Fatalf("%s: %v is not a FieldError", tt.name, err)
 				}
 				fields = append(fields, f.Field)
 			}
@@ -515,7 +515,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s does not validate", k.Name)
 		}
 		if _, ok := v.(leak.Reader); !ok {
-			t.Errorf("%s does not tell what it reads", k.Name)
+			t.Errorf("%s does not return its series", k.Name)
 		}
 		typ := reflect.TypeOf(v).Elem()
 		for i := range typ.NumField() {

@@ -44,7 +44,7 @@ func TestHung(t *testing.T) {
 		{"hung", []int64{0, 97}, []int64{-1, 99}, leak.Leaking, "97 operations hung (97 of 200 missed their deadline"},
 		{"some hung, some slow", []int64{60, 0}, []int64{42, -1}, leak.Leaking, "40 operations hung"},
 		{"hung over two rounds", []int64{10, 10}, []int64{12, 22}, leak.Leaking, "20 operations hung"},
-		{"no second dump is no pass", []int64{0, 1}, []int64{-1, -1}, leak.Inconclusive, "no second dump"},
+		{"without a second dump it does not pass", []int64{0, 1}, []int64{-1, -1}, leak.Inconclusive, "no second dump"},
 		{"no round", nil, nil, leak.Inconclusive, "no round was measured"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -38,14 +38,14 @@ func TestLeakedCheck(t *testing.T) {
 		{name: "those of the warm-up are not counted", values: []float64{9, 9, 9}, want: leak.Clean},
 		{name: "within the bound", values: []float64{0, 2, 4}, max: 5, want: leak.Clean},
 		{
-			name: "not served is no pass", values: []float64{0, 0, 0}, want: leak.Inconclusive, summary: "not available: round 1: 404; Go 1.27 serves it",
+			name: "not served does not pass", values: []float64{0, 0, 0}, want: leak.Inconclusive, summary: "not available: round 1: 404; Go 1.27 serves it",
 			change: func(v *leak.VariantRecord) {
 				s := v.Snapshots[1].Sample("leaked")
 				s.Unavailable, s.Values, s.Groups = "404", nil, nil
 			},
 		},
 		{
-			name: "not read is no pass", values: []float64{0, 0, 0}, want: leak.Inconclusive, summary: "no sample of the probe leaked",
+			name: "not read does not pass", values: []float64{0, 0, 0}, want: leak.Inconclusive, summary: "no sample of the probe leaked",
 			change: func(v *leak.VariantRecord) { v.Snapshots[1].Samples = v.Snapshots[1].Samples[:2] },
 		},
 	} {

@@ -63,7 +63,7 @@ func TestReplicas(t *testing.T) {
 			shown:  2, outcome: leak.Leaking, result: leak.NotMet, reason: "replica 2, the worst of 2: ",
 		},
 		{
-			name: "what is undecided is worse than clean", expect: leak.ExpectClean, replicas: [][]float64{flatValues, flatValues},
+			name: "undecided is worse than clean", expect: leak.ExpectClean, replicas: [][]float64{flatValues, flatValues},
 			change: func(_ *leak.Scenario, r *leak.Record) { r.Variants[0].Replicas[0].Snapshots[3].Samples = nil },
 			shown:  2, outcome: leak.Inconclusive, result: leak.Undecided, reason: "replica 2, the worst of 2: goroutines: round 3: no sample", sentence: "v (replica 2 of 2) is undecided",
 		},

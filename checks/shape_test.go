@@ -16,9 +16,9 @@ func TestOnset(t *testing.T) {
 		{"from the start", []float64{0, 20, 40, 60, 80, 100, 120, 140}, 0},
 		{"from round 4", []float64{7, 7, 7, 7, 27, 47, 67, 87, 107}, 3},
 		{"in the middle of round 4", []float64{0, 0, 0, 0, 10, 30, 50, 70, 90}, 3},
-		{"later than four points can tell", []float64{0, 0, 0, 0, 0, 0, 20, 40}, 4},
+		{"later than four points can show", []float64{0, 0, 0, 0, 0, 0, 20, 40}, 4},
 		{"flat", []float64{3, 3, 3, 3, 3, 3, 3, 3}, 0},
-		{"a cache that filled is no onset", []float64{0, 20, 40, 60, 60, 60, 60, 60}, 0},
+		{"a filled cache has no onset", []float64{0, 20, 40, 60, 60, 60, 60, 60}, 0},
 		{"a point out of line does not bend it", []float64{0, 20, 40, 90, 80, 100, 120, 140, 160}, 0},
 		{"two points", []float64{0, 1}, 0},
 		{"none", nil, 0},
@@ -104,10 +104,10 @@ func TestLull(t *testing.T) {
 		since, gap float64
 	}{
 		{"never rose", []float64{3, 3, 2, 2}, 0, 0},
-		{"rose once: there is no gap to compare with", []float64{0, 0, 9, 9, 9}, 2, 0},
+		{"rose once, without a gap to compare with", []float64{0, 0, 9, 9, 9}, 2, 0},
 		{"every other round", []float64{0, 1, 1, 2, 2, 3, 3}, 1, 2},
 		{"the longest gap counts", []float64{0, 1, 2, 2, 2, 3, 3}, 1, 3},
-		{"noise is no rise", []float64{0, 1000, 1001, 2000, 2001, 2000, 2002}, 3, 2},
+		{"noise does not rise", []float64{0, 1000, 1001, 2000, 2001, 2000, 2002}, 3, 2},
 		{"a point", []float64{1}, 0, 0},
 		{"none", nil, 0, 0},
 	} {

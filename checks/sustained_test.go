@@ -477,14 +477,14 @@ func TestJudgeWithoutABound(t *testing.T) {
 		reason string
 	}{
 		{"a leak", 10, 20460, leaks, nil, leak.Leaking, "any-stack leaks: +1.00 goroutines per operation, blocked in chan send at watch.(*StreamWatcher).receive, sustained over 20,460 operations"},
-		{"what it makes of a day", 10, 20460, leaks, nil, leak.Leaking, "at 100 operations a second, 8,640,000 goroutines a day"},
+		{"growth per day", 10, 20460, leaks, nil, leak.Leaking, "at 100 operations a second, 8,640,000 goroutines a day"},
 		{"a leak on an error path", 10, 20460, leaks, failing, leak.Leaking, "2046 of 20460 operations (post) failed: 500 Internal Server Error"},
 		{"nothing", 10, 0, func(float64) float64 { return 0 }, nil, leak.Clean, "a leak below 0.00029 goroutines per operation would not have been detected"},
 		{"nothing, while operations fail", 10, 0, func(float64) float64 { return 0 }, failing, leak.Inconclusive, "2046 of 20460 operations (post) failed"},
 		{"a pool that is full", 10, 300, func(n float64) float64 { return min(n, 300) }, nil, leak.Clean, "the +300 before have stopped"},
 		{"one that fills in the last round", 10, 15000, func(n float64) float64 { return min(n, 15000) }, nil, leak.Inconclusive, "it is slowing down"},
-		{"what a timeout ends", 10, 1, leaks, nil, leak.Clean, "1.00 goroutines per operation linger for up to 5 s and then go away"},
-		{"what goes away slowly", 10, 15000, leaks, nil, leak.Inconclusive, "so it drains"},
+		{"ended by a timeout", 10, 1, leaks, nil, leak.Clean, "1.00 goroutines per operation linger for up to 5 s and then go away"},
+		{"drains slowly", 10, 15000, leaks, nil, leak.Inconclusive, "so it drains"},
 		{"too few rounds", 4, 300, leaks, nil, leak.Inconclusive, "a trend needs 5 rounds"},
 	} {
 		s, r := scaledRecord(tt.rounds, tt.idle, tt.at)

@@ -38,7 +38,7 @@ func observeComponents(t *testing.T, c leak.Observer, kinds []string, program le
 					t.Errorf("/proc: %v %.80q", err, status)
 				}
 				if info := part.Info(); info.GoVersion == "" || len(info.Modules) == 0 || info.Placement != leak.PlacementNode {
-					t.Errorf("it says of itself: %+v", info)
+					t.Errorf("build information: %+v", info)
 				}
 			}
 			if part.Err() != nil {

@@ -225,7 +225,7 @@ func conform(t *testing.T, p leak.Provider, run string, nodes int, begun func(le
 			t.Error(err)
 		}
 		if err := c.Check(ctx); err == nil || leak.Hint(err) == "" {
-			t.Errorf("a closed cluster is said to answer: %v", err)
+			t.Errorf("a closed cluster answers: %v", err)
 		}
 		if left := processesWith(o.Scratch); len(left) > 0 {
 			t.Errorf("still running: %q", left)
@@ -275,7 +275,7 @@ func createPod(t *testing.T, kubeconfig string) {
 	}
 	namespace, _, err := loader.Namespace()
 	if err != nil || namespace == "default" {
-		t.Errorf("namespace %q, %v: the run needs one of its own", namespace, err)
+		t.Errorf("namespace %q, %v: the run needs a separate one", namespace, err)
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

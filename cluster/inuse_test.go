@@ -20,7 +20,7 @@ func TestInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if free(ours) || runtime.GOOS == "linux" && free(theirs) {
-		t.Error("nobody knows that it is in use")
+		t.Error("it is not marked as in use")
 	}
 	release()
 	if !free(ours) || !free(theirs) {

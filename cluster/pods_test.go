@@ -249,7 +249,7 @@ func TestPodsForwarded(t *testing.T) {
 		}
 	}
 	if got, err := get(a, 7070); err == nil {
-		t.Errorf("a port that nobody listens on says %q", got)
+		t.Errorf("a free port says %q", got)
 	}
 	if got, err := get(Pod{Name: "shop/b", namespace: "shop", name: "b"}, 6060); err == nil || !strings.Contains(err.Error(), "a.shop") && !strings.Contains(err.Error(), "b.shop") {
 		t.Errorf("a pod that is none: %q %v", got, err)

@@ -175,7 +175,7 @@ func TestWorkersLost(t *testing.T) {
 				p.Status.Phase, p.Status.Reason, p.Status.Message = corev1.PodFailed, "Evicted", "The node was low on resource: memory."
 			})
 		}},
-		{"drained, and told how far it came", "EvictionByEvictionAPI: Eviction API: evicting", "half", func(f *fakeCrews, w *worker) {
+		{"drained, and reported its progress", "EvictionByEvictionAPI: Eviction API: evicting", "half", func(f *fakeCrews, w *worker) {
 			f.change(w, evicted)
 			_ = w.tell(context.Background(), map[string]string{resultKey: "half", cutKey: "stopped"})
 		}},

@@ -124,7 +124,7 @@ func TestChurn(t *testing.T) {
 		why := fmt.Sprint(v.NotJudged)
 		for _, part := range []string{"short 3 points", "it ended before", "dead 0 points", "did not answer for 10s", "late 4 points", "it came late", "crashes 3 points"} {
 			if !strings.Contains(why, part) {
-				t.Errorf("%q is not told: %s", part, why)
+				t.Errorf("%q is not reported: %s", part, why)
 			}
 		}
 		if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "sweep 6: ") || v.ExitCode != leak.ExitNotMet {

@@ -202,7 +202,7 @@ func TestFleetRecall(t *testing.T) {
 			}
 			found += Judge(recordOf(seed, tt.sweeps, all...), usual).Targets.Leaking
 		}
-		t.Logf("%g a minute beside %g requests, %d sweeps: %d of %d found", tt.perMinute, tt.beside, tt.sweeps, found, leaks)
+		t.Logf("%g a minute with %g requests, %d sweeps: %d of %d found", tt.perMinute, tt.beside, tt.sweeps, found, leaks)
 		if float64(found) < tt.least*float64(leaks) {
 			t.Errorf("%+v: %d of %d found", tt, found, leaks)
 		}

@@ -80,7 +80,7 @@ func TestContributing(t *testing.T) {
 	}
 	for _, want := range []string{"action", "probe", "check", "provider", "scenario", "subject"} {
 		if !regexp.MustCompile(`(?m)^## Add an? ` + want + `$`).Match(text) {
-			t.Errorf("nothing tells how to add a %s", want)
+			t.Errorf("no section explains how to add a %s", want)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func TestFaultsHaveWitnesses(t *testing.T) {
 		for part := range strings.SplitSeq(parts, "; ") {
 			there := parts == "" || strings.Contains(string(sources[found[0]]), `"`+part+`"`)
 			if _, err := os.Stat("../cmd/leakrig/testdata/script/" + part + ".txtar"); !there && (test != "TestScripts" || err != nil) {
-				t.Errorf("%s: there is no %s", m[0], part)
+				t.Errorf("%s: no %s", m[0], part)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ type Allowance struct {
 	State  string `yaml:"state,omitempty" doc:"wait state, as a goroutine dump prints it (chan send)"`
 	Reason string `yaml:"reason" doc:"reason for allowing it"`
 	Link   string `yaml:"link" doc:"the issue that tracks it, https only"`
-	Until  Date   `yaml:"until" doc:"last day on which it is allowed, as in 2027-01-31; later runs are not as expected"`
+	Until  Date   `yaml:"until" doc:"last day of the allowance, as in 2027-01-31; later runs are not as expected"`
 }
 
 // Validate returns all problems that are visible without the rest of the scenario.

@@ -121,7 +121,7 @@ func TestAttackOutput(t *testing.T) {
 		t.Errorf("%d bytes, then %v", sink, err)
 	}
 	if err := WriteText(io.Discard, strings.Repeat("\x1b", MaxOutput/4)); !errors.Is(err, ErrOutput) {
-		t.Errorf("a page that grows as it is made printable: %v", err)
+		t.Errorf("a page that grows when it is made printable: %v", err)
 	}
 }
 
@@ -150,10 +150,10 @@ func TestAttackDiff(t *testing.T) {
 		}
 	}
 	if len(d.Stacks)+d.Omitted != 20_000 || d.Stacks[0].To != 20_000 || d.Stacks[len(d.Stacks)-1].To != -19_998 || d.Omitted == 0 {
-		t.Errorf("%d stacks, %d left out", len(d.Stacks), d.Omitted)
+		t.Errorf("%d stacks, %d omitted", len(d.Stacks), d.Omitted)
 	}
 	if len(m.Stacks)+len(m.Unexplained)+m.Omitted != 40_000 || len(m.Stacks) == 0 || len(m.Unexplained) == 0 {
-		t.Errorf("%d and %d stacks, %d left out", len(m.Stacks), len(m.Unexplained), m.Omitted)
+		t.Errorf("%d and %d stacks, %d omitted", len(m.Stacks), len(m.Unexplained), m.Omitted)
 	}
 }
 

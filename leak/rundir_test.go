@@ -169,7 +169,7 @@ func TestReadRecordCorrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r, err := d.ReadRecord(); err == nil && r.Failure == nil && len(r.Warnings) == 0 {
-			t.Fatalf("byte %d of %d became %q, and nobody noticed:\n%s", i, len(whole), other, text)
+			t.Fatalf("byte %d of %d became %q, undetected:\n%s", i, len(whole), other, text)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func TestAttackTemplate(t *testing.T) {
 		"escapes of escapes":                           {post(`{{js (js (js "\\\\"))}}`, 1), `function "js"`},
 		"300 bodies of 1 MB at once":                   {post(strings.Repeat("x", 1<<20), 300), "300 at once of 1048576 bytes each"},
 		"300 inputs of 1 MB at once":                   {exec, "300 at once of 1048576 bytes each"},
-		"as many numbers as a text has room for":       {post(strings.Repeat("{{.Op}}", 3<<20), 1), "more than 10000 numbers"},
+		"the maximum number of numbers in a text":      {post(strings.Repeat("{{.Op}}", 3<<20), 1), "more than 10000 numbers"},
 		"(real) a number, formatted":                   {post(`{"n": {{printf "%05d" .Op}}, "x": "{{if eq .Op 1}}a{{else}}b{{end}}"}`, 10), ""},
 		"(real) a body of 1 MB, 50 at once":            {post(strings.Repeat("x", 1<<20)+"{{.Op}}", 50), ""},
 		"(real) an object with an alias and asterisks": {churn("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: 'x-{{.Op}}'}\ndata: {a: &a x, b: *a, c: '* * *', d: '*.example'}"), ""},

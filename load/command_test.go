@@ -220,7 +220,7 @@ func TestCommandValidate(t *testing.T) {
 		{"everything at once", func(c *Command) {
 			*c = Command{Argv: []string{"", "{{.Opp}}"}, podsOf: podsOf{Namespace: "x"}, expected: expected{Exit: -1}}
 		}, "argv argv namespace times concurrency timeout operations exit"},
-		{"as many as may be", func(c *Command) { c.Shell, c.Times, c.Operations = "true", 1000, 1000 }, ""},
+		{"the maximum", func(c *Command) { c.Shell, c.Times, c.Operations = "true", 1000, 1000 }, ""},
 		{"too many", func(c *Command) { c.Shell, c.Times, c.Operations = "true", 1000, 1001 }, "operations"},
 	} {
 		problemFields(t, c.name, command(c.change).Validate(), c.want)

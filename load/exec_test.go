@@ -317,7 +317,7 @@ func TestExecCannotRun(t *testing.T) {
 	}{
 		{"no cluster", leak.Target{}, "no cluster"},
 		{"no pod matches", s.Target, "no running pod in namespace run-1 matches app=subject"},
-		{"the subject is no pod", leak.Target{Kubeconfig: s.Kubeconfig}, "the subject is not a pod"},
+		{"the subject is not a pod", leak.Target{Kubeconfig: s.Kubeconfig}, "the subject is not a pod"},
 	} {
 		_, err := execAction(func(*Exec) {}).Run(t.Context(), c.target, 1)
 		if err == nil || !strings.Contains(err.Error(), c.want) || leak.Hint(err) == "" {

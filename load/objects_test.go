@@ -60,7 +60,7 @@ func TestWatchValidate(t *testing.T) {
 		{"the defaults", func(*Watch) {}, ""},
 		{"a template", func(w *Watch) { w.Template = configMap }, ""},
 		{"everything at once", func(w *Watch) { *w = Watch{Template: "{{"} }, "template end times concurrency timeout"},
-		{"as many as may be open", func(w *Watch) { w.End, w.Times = endAbandon, maxConcurrency }, ""},
+		{"the maximum that may be open", func(w *Watch) { w.End, w.Times = endAbandon, maxConcurrency }, ""},
 		{"more", func(w *Watch) { w.End, w.Times = endAbandon, maxConcurrency+1 }, "times"},
 		{"more, one after the other", func(w *Watch) { w.Times = maxConcurrency + 1 }, ""},
 	} {

@@ -251,7 +251,7 @@ func TestPostFailures(t *testing.T) {
 		change func(*Post)
 		want   string
 	}{
-		{"another status, with a body of its own each", func(w http.ResponseWriter, r *http.Request) {
+		{"another status, with a different body each", func(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "no room for op "+r.URL.Path, http.StatusInsufficientStorage)
 		}, nil, "status 507, want 200: no room for op /work/"},
 		{"another status, without a body", func(w http.ResponseWriter, _ *http.Request) {
@@ -447,13 +447,13 @@ func TestPostValidate(t *testing.T) {
 		{"everything at once", func(p *Post) {
 			*p = Post{Path: "work", pace: pace{Rate: -1}, Body: "{{", BodyFile: "b", Headers: map[string]string{"A": "{{.Opp}}"}}
 		}, "path method times concurrency rate timeout status bodyFile body headers"},
-		{"another address is no path", func(p *Post) { p.Path = "http://elsewhere/work" }, "path"},
+		{"another address is not a path", func(p *Post) { p.Path = "http://elsewhere/work" }, "path"},
 		{"a misspelt field", func(p *Post) { p.Path = "/{{.op}}" }, "path"},
 		{"a function that does not exist", func(p *Post) { p.Body = "{{env}}" }, "body"},
 		{"a method in lower case", func(p *Post) { p.Method = "post" }, "method"},
 		{"a method with a line end", func(p *Post) { p.Method = "GET\r\n" }, "method"},
 		{"too many", func(p *Post) { p.Times, p.Concurrency = maxTimes+1, maxConcurrency+1 }, "times concurrency"},
-		{"as many as may be", func(p *Post) { p.Times, p.Concurrency, p.Rate = maxTimes, maxConcurrency, maxTimes }, ""},
+		{"the maximum", func(p *Post) { p.Times, p.Concurrency, p.Rate = maxTimes, maxConcurrency, maxTimes }, ""},
 		{"a rate that is none", func(p *Post) { p.Rate = math.NaN() }, "rate"},
 		{"an endless rate", func(p *Post) { p.Rate = math.Inf(1) }, "rate"},
 		// So late that the time of the second operation could not be reckoned.
@@ -461,7 +461,7 @@ func TestPostValidate(t *testing.T) {
 		{"the slowest rate", func(p *Post) { p.Rate = minRate }, ""},
 		{"a negative timeout", func(p *Post) { p.Timeout = -1 }, "timeout"},
 		{"no such status", func(p *Post) { p.Status = 99 }, "status"},
-		{"an answer that is no expression", func(p *Post) { p.Answer = "(" }, "answer"},
+		{"an answer that is not an expression", func(p *Post) { p.Answer = "(" }, "answer"},
 	} {
 		problemFields(t, c.name, post(c.change).Validate(), c.want)
 	}
@@ -475,7 +475,7 @@ func problemFields(t *testing.T, name string, err error, want string) {
 		for _, e := range joined.Unwrap() {
 			var f *leak.FieldError
 			if !errors.As(e, &f) || f.Problem == "" {
-				t.Errorf("%s: %v is no problem of a field", name, e)
+				t.Errorf("%s: %v is not a problem of a field", name, e)
 				continue
 			}
 			fields = append(fields, f.Field)
@@ -498,8 +498,8 @@ func TestPostPrepare(t *testing.T) {
 		"bad.template": {Data: []byte("{{.Opp}}")},
 	}
 	for _, c := range []struct{ name, file, body, want string }{
-		{"none", "", "as it was", ""},
-		{"beside the scenario", "body.json", `{"op": {{.Op}}}`, ""},
+		{"none", "", "unchanged", ""},
+		{"next to the scenario", "body.json", `{"op": {{.Op}}}`, ""},
 		{"below it", "sub/body", "below", ""},
 		{"missing", "body.yaml", "", "not exist"},
 		{"a folder", "sub", "", "sub"},
@@ -510,7 +510,7 @@ func TestPostPrepare(t *testing.T) {
 	} {
 		p := post(func(p *Post) { p.BodyFile = c.file })
 		if c.file == "" {
-			p.Body = "as it was"
+			p.Body = "unchanged"
 		}
 		err := p.Prepare(files)
 		if c.want == "" {

@@ -453,7 +453,7 @@ func TestOrders(t *testing.T) {
 			}
 		}
 		if _, _, err := readOrder(text, 1); err == nil {
-			t.Errorf("%s: there is no second worker", kind)
+			t.Errorf("%s: no second worker", kind)
 		}
 	}
 }

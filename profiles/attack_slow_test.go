@@ -32,7 +32,7 @@ const victim = "LEAKRIG_TEST_VICTIM"
 func TestAttackVictim(t *testing.T) {
 	what, url, ok := strings.Cut(os.Getenv(victim), " ")
 	if !ok {
-		t.Skip("only as a process of its own")
+		t.Skip("only as a separate process")
 	}
 	leak.LimitMemory()
 	target := leak.Target{URL: url, Pprof: url, Transport: func() http.RoundTripper { return &http.Transport{} }}
@@ -168,12 +168,12 @@ func TestAttackMemory(t *testing.T) {
 			return hostile{"*": small, "/heap?debug": fill([]byte("# PauseEnd = [1 2 3]\n"))}
 		}},
 		{"64 targets of 40000 stacks", "sweep", "", func() hostile { return all(join(header0(), named(1000, 3000), lines(1000), pairs(40_000))) }},
-		{"8 replicas of as many labels as are decoded", "replicas", "", func() hostile {
+		{"8 replicas with the maximum of decoded labels", "replicas", "", func() hostile {
 			return hostile{"*": zipped(t, worst(t, "labels")), "/goroutine?debug": manyGoroutines()}
 		}},
 	}
 	for _, shape := range slices.Sorted(maps.Keys(shapes(1))) {
-		attacks = append(attacks, attack{"as many as are decoded: " + shape, "run", "", func() hostile { return all(worst(t, shape)) }})
+		attacks = append(attacks, attack{"the maximum that is decoded: " + shape, "run", "", func() hostile { return all(worst(t, shape)) }})
 	}
 	for _, a := range attacks {
 		t.Run(a.name, func(t *testing.T) {

@@ -117,7 +117,7 @@ runtime.goparkunlock(...)
 runtime.gcBgMarkWorker(0x1)
 	/go/src/runtime/mgc.go:18 +0x1a
 `, "1 GC worker (idle): runtime.gcBgMarkWorker /go/src/runtime/mgc.go:18"},
-		{"elided frames are left out", `
+		{"elided frames are omitted", `
 goroutine 7 [running]:
 main.deep(0x3)
 	/src/main.go:3 +0x1
@@ -151,7 +151,7 @@ main.f({{0x1, 0x2}, {0x3?, {0x4, ...}}, _}, {0x5, ...}, ...)
 panic({0x47a3e0?, 0x4b1e88?})
 	/go/src/runtime/panic.go:783 +0x132
 `, "1 select: main.f C:/a (b)/in goroutine 3/x:1/main.go:3 < panic"},
-		{"ancestors (GODEBUG=tracebackancestors) are no callers", `
+		{"ancestors (GODEBUG=tracebackancestors) are not callers", `
 goroutine 20 [select]:
 main.f()
 	/src/main.go:3 +0x1
@@ -186,7 +186,7 @@ goroutine 3 [waiting for godot]:
 main.f()
 	/src/main.go:4 +0x1
 `, "1 waiting for godot: main.f /src/main.go:4"},
-		{"the goroutine that writes the dump is left out, those under pprof.Do are not", `
+		{"the goroutine that writes the dump is omitted, those under pprof.Do are not", `
 goroutine 9 [running]:
 runtime/pprof.writeGoroutineStacks({0x51af08, 0x1})
 	/go/src/runtime/pprof/pprof.go:819 +0x6b

@@ -65,7 +65,7 @@ func (Identity) Same(ctx context.Context, t leak.Target, before leak.ProcessMark
 	if waited > away {
 		return fmt.Sprintf("the same process: one of its goroutines has waited for %s", waited), nil
 	}
-	return "", &leak.AnotherProcessError{Reason: fmt.Sprintf("it may be another process: it has had %d garbage collections since, of which it remembers %d, and no goroutine has waited longer than %s",
+	return "", &leak.AnotherProcessError{Reason: fmt.Sprintf("it may be another process: it has had %d garbage collections since and remembers the last %d, and no goroutine has waited longer than %s",
 		c.count-before.Collections, remembered, away.Round(time.Second))}
 }
 

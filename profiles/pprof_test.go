@@ -18,7 +18,7 @@ func TestUnpark(t *testing.T) {
 		{"the network", "runtime.gopark runtime.netpollblock internal/poll.runtime_pollWait internal/poll.(*FD).Read", "IO wait", "internal/poll.runtime_pollWait internal/poll.(*FD).Read"},
 		{"a mutex", "runtime.gopark runtime.semacquire1 internal/sync.runtime_SemacquireMutex main.f", "sync.Mutex.Lock", "internal/sync.runtime_SemacquireMutex main.f"},
 		{"a descriptor that another goroutine writes to", "runtime.gopark runtime.semacquire1 internal/poll.runtime_Semacquire net.(*conn).Write", "semacquire", "internal/poll.runtime_Semacquire net.(*conn).Write"},
-		{"runnable or running: not told", "main.f main.main", "", "main.f main.main"},
+		{"runnable or running: unknown", "main.f main.main", "", "main.f main.main"},
 		{"a wait further out is not this goroutine's state", "main.f time.Sleep", "", "main.f time.Sleep"},
 		{"nothing but the runtime", "runtime.gopark runtime.bgsweep", "", "runtime.bgsweep"},
 		{"nothing", "", "", ""},

@@ -298,7 +298,7 @@ func (fv fixtureVariant) growth(name, metric, unit string, bound, perOp float64,
 			{Name: "slope", Value: perOp, Op: ">", Bound: bound, Unit: unit, Holds: perOp > bound, Supports: supports(perOp > bound), Doc: "Theil–Sen slope after the onset is over the bound"},
 			{Name: "trend", Value: p, Op: "≤", Bound: 0.00025, Holds: p <= 0.00025, Supports: supports(p <= 0.00025), Doc: "exact one-sided Mann–Kendall, its share of the false-alarm budget"},
 			{Name: "drawdown", Value: drawdown, Op: "≤", Bound: 0.5, Holds: drawdown <= 0.5, Doc: "largest fall as a share of the net growth"},
-			{Name: "rounds", Value: 7, Op: "≥", Bound: 5, Holds: true, Doc: "fewer rounds cannot tell"},
+			{Name: "rounds", Value: 7, Op: "≥", Bound: 5, Holds: true, Doc: "fewer rounds cannot decide"},
 		},
 	}
 }
@@ -338,10 +338,10 @@ func failing() Input {
 	in.Verdict.Variants[1] = fixed
 
 	heap := &in.Verdict.Variants[2].Findings[1]
-	heap.Outcome, heap.Summary = leak.Inconclusive, "The trend is not steady enough to tell: p = 0.012."
+	heap.Outcome, heap.Summary = leak.Inconclusive, "The trend is not steady enough: p = 0.012."
 	heap.Gates[1].Value = 0.012
 	in.Verdict.Variants[2].Outcome, in.Verdict.Variants[2].Result = leak.Inconclusive, leak.Undecided
-	in.Verdict.Variants[2].Reason = "heap-growth could not tell: p = 0.012 where 0.00025 is needed."
+	in.Verdict.Variants[2].Reason = "heap-growth is undecided: p = 0.012, needed 0.00025."
 
 	drain := &in.Record.Variants[4]
 	drain.Snapshots, drain.Idle = drain.Snapshots[:3], nil

@@ -104,7 +104,7 @@ func TestHistoryTellsWhatIsNew(t *testing.T) {
 		}
 	}
 	if strings.Contains(all, "natural:") {
-		t.Errorf("what a variant that is as expected shows is not new:\n%s", all)
+		t.Errorf("stacks of an expected variant are not new:\n%s", all)
 	}
 	if strings.Contains(all, "leaky:") {
 		t.Errorf("leaky leaked before:\n%s", all)

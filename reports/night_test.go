@@ -74,6 +74,6 @@ func TestNightIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if page.Len() > 65_536 || strings.Count(page.String(), "its summary is too long") != 40-4 {
-		t.Errorf("%d bytes, %d summaries left out", page.Len(), strings.Count(page.String(), "its summary is too long"))
+		t.Errorf("%d bytes, %d summaries omitted", page.Len(), strings.Count(page.String(), "its summary is too long"))
 	}
 }

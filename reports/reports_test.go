@@ -377,7 +377,7 @@ func checkHTML(t *testing.T, out string) {
 				ids[a.Value] = true
 			}
 			if e.Name.Local == "use" && a.Name.Local == "href" && !strings.HasPrefix(a.Value, "#i-") {
-				t.Errorf("what is used is not on the page: %s", a.Value)
+				t.Errorf("an element in use is not on the page: %s", a.Value)
 			}
 			if a.Name.Local == "href" && !strings.HasPrefix(a.Value, "#") && !strings.HasPrefix(a.Value, "https://") && !strings.HasPrefix(a.Value, "./") {
 				t.Errorf("link to %s", a.Value)
@@ -476,7 +476,7 @@ func TestManyStacks(t *testing.T) {
 			t.Errorf("%s: %d bytes", format, len(out))
 		}
 		if !strings.Contains(out, "… and 9") && !strings.Contains(out, "more frames") && !strings.Contains(out, "narrower frames") {
-			t.Errorf("%s does not say what it left out", format)
+			t.Errorf("%s does not state its omissions", format)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func TestSchemaIsPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the types say; make it anew with -update, and count ReportSchema up where a field changed or went", schemaFile)
+		t.Errorf("%s does not match the types; update it with -update, and increase ReportSchema if a field changed or was removed", schemaFile)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 func TestSoakIsTold(t *testing.T) {
 	in := fixture()
 	if got := soak(newView(in)); got != "" {
-		t.Fatalf("a run that is no soak: %q", got)
+		t.Fatalf("a run that is not a soak: %q", got)
 	}
 	in.Record.Plan.Soak = &leak.SoakSpec{Every: leak.Duration(10 * time.Minute), For: leak.Duration(72 * time.Hour)}
 	v := &in.Record.Variants[0]
@@ -30,7 +30,7 @@ func TestSoakIsTold(t *testing.T) {
 			t.Fatalf("%s: %v", f.Name, err)
 		}
 		if f.Name == "html" && (!strings.Contains(b.String(), want) || !strings.Contains(b.String(), "425–432")) {
-			t.Error("the page does not tell of it")
+			t.Error("the page does not mention it")
 		}
 	}
 }

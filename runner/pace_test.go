@@ -38,9 +38,9 @@ func TestWatched(t *testing.T) {
 			case i == 0 && s.Left >= 0:
 				t.Errorf("%s before anything is known", s.Left)
 			case i == 8 && s.Left < left:
-				t.Errorf("%s left, at the start of the second variant was told %s", left, s.Left)
+				t.Errorf("%s left, at the start of the second variant reported %s", left, s.Left)
 			case i > 0 && s.Doing != "warm-up 1/1" && (s.Left < left*8/10 || s.Left > left*12/10):
-				t.Errorf("%s: %s left, was told %s", doing[i], left, s.Left)
+				t.Errorf("%s: %s left, reported %s", doing[i], left, s.Left)
 			}
 		}
 		want := []string{"warm-up 1/1", "round 1/3", "round 1/3, settling", "round 2/3", "round 2/3, settling", "round 3/3", "round 3/3, settling", "idling"}

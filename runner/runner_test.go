@@ -228,7 +228,7 @@ func TestUnsettled(t *testing.T) {
 			t.Errorf("%+v", s.Settle)
 		}
 		if !slices.ContainsFunc(l.progress, func(line string) bool { return strings.Contains(line, "UNSETTLED: after 30s") }) {
-			t.Errorf("nobody is told: %q", l.progress)
+			t.Errorf("no progress: %q", l.progress)
 		}
 	})
 }
@@ -355,7 +355,7 @@ func TestFailures(t *testing.T) {
 				t.Errorf("fixed: %d snapshots, want %d", got, c.fixed)
 			}
 			if record.Interrupted {
-				t.Error("nobody interrupted it")
+				t.Error("it was not interrupted")
 			}
 		})
 	}

@@ -50,7 +50,7 @@ func TestSettle(t *testing.T) {
 			true, 10, "no group", 0, nil,
 		},
 		{
-			"what the load started ends, one a second", one(func(i int64) int64 { return max(20-i/5, 3) }),
+			"goroutines of the load end, one per second", one(func(i int64) int64 { return max(20-i/5, 3) }),
 			// The minimum falls until window 17; window 18 is the first without a lower one.
 			true, 19 * 5, "no group", 3,
 			map[string]int64{"a": 3},

@@ -34,7 +34,7 @@ func TestShapeProblems(t *testing.T) {
 		{"a key of an inline struct", "timeot: 1s", "9:9: timeot: unknown key | did you mean timeout?"},
 		{"a field without a yaml tag", "Secret: x", "9:9: Secret: unknown key | keys: timeout, flag, share, small, maybe, words, steps, counts, first, bounds, odd, name"},
 		{"a type that no file can say", "odd: 1", "9:14: odd: expected a chan int, found the number 1 | for example odd: …"},
-		{"an item on a line of its own", "words:\n          - a\n          - 2", `11:13: words[1]: expected text, found the number 2 | for example - "2"`},
+		{"an item on a separate line", "words:\n          - a\n          - 2", `11:13: words[1]: expected text, found the number 2 | for example - "2"`},
 	} {
 		_, err := load(withShapes(row.setting))
 		if got := strings.ReplaceAll(brief(err), "spec.round[0].shapes.", ""); got != row.want {

@@ -83,7 +83,7 @@ func TestFindProblems(t *testing.T) {
 		{"a misspelt name", "watch-then-delet", `no scenario is named "watch-then-delet"`, "did you mean watch-then-delete?"},
 		{"a name near none", "nothing-like-it", `no scenario is named "nothing-like-it"`, "`leakrig list` shows the names"},
 		{"no name", "", `no scenario is named ""`, "`leakrig list`"},
-		{"the parent folder is no name", "..", `no scenario is named ".."`, "`leakrig list`"},
+		{"the parent folder is not a name", "..", `no scenario is named ".."`, "`leakrig list`"},
 		{"a file that is not there", "./none.yaml", "scenario ./none.yaml: no such file", "`leakrig list`"},
 		{"a built-in one with its ending", "none/watch-then-delete.yaml", "scenario none/watch-then-delete.yaml: no such file", "without its ending: watch-then-delete"},
 		{"a folder", "./", "read scenario: read ./: is a directory", ""},

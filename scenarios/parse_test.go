@@ -30,7 +30,7 @@ func TestSyntaxProblems(t *testing.T) {
 		{"a key indented too far", "a: 1\n b: 2\n", "2:1: mapping values are not allowed in this context" + indentation},
 		{"a key not indented enough", "x: 1\na:\n  b: 1\n c: 2\n", "4:1: did not find expected key" + indentation},
 		{"an open bracket", "x: 1\na: [1,\nb: 2\n", "2:1: did not find expected ',' or ']'" + indentation},
-		{"a tab in a text further down, which is no trouble", "a: 1\n@b: 2\nc: |\n  x\n \ty\n", "2:1: found character that cannot start any token" + indentation},
+		{"a tab in a later text, which is valid", "a: 1\n@b: 2\nc: |\n  x\n \ty\n", "2:1: found character that cannot start any token" + indentation},
 		{"an open quote", "x: 1\na: 'b\n", "2:1: found unexpected end of stream" + indentation},
 		{"a reserved character", "a: 1\n@b: 2", "2:1: found character that cannot start any token" + indentation},
 		{"an alias without its anchor", "a: 1\nb: *c\n", "2:4: unknown anchor 'c' referenced | an alias *name needs an anchor &name before it"},

@@ -180,7 +180,7 @@ func TestProblems(t *testing.T) {
 			"24:11: spec.rounds: expected an integer, found the number 5.0 | for example rounds: 10",
 		},
 		{
-			"hexadecimal, which nobody means",
+			"hexadecimal, which is never intended",
 			"rounds: 5", "rounds: 0x10",
 			"24:11: spec.rounds: expected an integer, found the number 0x10 | for example rounds: 10",
 		},
@@ -488,7 +488,7 @@ func TestProblems(t *testing.T) {
 			`22:30: spec.variants[1].modfile: "mods/fixed.mod" is not the plain name of a .mod file | a file in the subject's folder, for example leaky.mod`,
 		},
 		{
-			"a rewrite that is no Go file",
+			"a rewrite that is not a Go file",
 			"modfile: fixed.mod", "rewrite: ../old.go",
 			`22:30: spec.variants[1].rewrite: "../old.go" is not the plain name of a .go file | a file in the subject's folder, for example before-fix.go`,
 		},
@@ -549,7 +549,7 @@ func TestProblems(t *testing.T) {
 			"22:69: spec.variants[1].fingerprint: a variant that is expected clean has no fingerprint | leave it out, or expect leaking",
 		},
 		{
-			"a fingerprint that is no check",
+			"a fingerprint that is not a check",
 			"[receive, growth heap]", "[receive, growth process]",
 			`21:30: spec.variants[0].fingerprint[1]: no check is named "growth process" | checks: delta goroutine, growth heap, growth process.descriptors, receive, named`,
 		},
@@ -585,7 +585,7 @@ func TestProblems(t *testing.T) {
 			"25:10: spec.round: at least one action is needed | a round without load shows no growth; see `leakrig kinds`",
 		},
 		{
-			"an operation that is no action",
+			"an operation that is not an action",
 			"operation: second", "operation: secnd",
 			`28:14: spec.operation: no action is named "secnd" | did you mean second?`,
 		},

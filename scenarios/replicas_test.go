@@ -40,7 +40,7 @@ func TestReplicas(t *testing.T) {
 		{"one twice", "    urls: [http://a, http://a]\n", `6:22: spec.subject.urls[1]: "http://a" is listed twice`},
 		{"one that is none", "    urls: [http://a, 'b:80']\n", `6:22: spec.subject.urls[1]: "b:80" is not an address | as in https://127.0.0.1:6060/admin or unix:///run/app.sock`},
 		{
-			"a certificate without its key is told once", "    urls: [http://a, http://b]\n    access: {cert: a.pem}\n",
+			"a certificate without its key is reported once", "    urls: [http://a, http://b]\n    access: {cert: a.pem}\n",
 			"7:13: spec.subject.access: a certificate without its key, or a key without its certificate | give cert and key",
 		},
 		{

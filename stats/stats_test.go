@@ -113,7 +113,7 @@ func TestTheilSenTable(t *testing.T) {
 	}{
 		{name: "an exact line has no width", x: []float64{0, 20, 40, 60}, y: []float64{5, 25, 45, 65}, slope: 1, lo: 1, hi: 1},
 		{name: "one outlier in eight does not move it", x: seq(8), y: []float64{0, 1, 2, 900, 4, 5, 6, 7}, slope: 1, lo: 1, hi: 1},
-		{name: "pairs with equal x are left out", x: []float64{0, 0, 1}, y: []float64{1, 3, 4}, slope: 2, lo: 1, hi: 3},
+		{name: "pairs with equal x are ignored", x: []float64{0, 0, 1}, y: []float64{1, 3, 4}, slope: 2, lo: 1, hi: 3},
 		{name: "no two x differ", x: []float64{3, 3}, y: []float64{1, 2}, notCalculation: true},
 		{name: "nothing at all", notCalculation: true},
 	} {

@@ -355,7 +355,7 @@ func TestEnvironment(t *testing.T) {
 // A rig that is killed can stop nothing: the kernel takes the subject along.
 func TestRigKilled(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells children of their parent's death")
+		t.Skip("only Linux notifies children of their parent's death")
 	}
 	rig := exec.Command(os.Args[0])
 	rig.Env = append(os.Environ(), modeVar+"=rig", "LEAKRIG_TEST_DIR="+t.TempDir())

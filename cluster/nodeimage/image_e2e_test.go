@@ -201,7 +201,7 @@ func TestKindPacketFiltersRun(t *testing.T) {
 	rootfs := filepath.Join(o.Cache, "node-image", "rootfs-"+testRecipe().debian.hash()+".tar")
 	base, err := index(rootfs)
 	if errors.Is(err, os.ErrNotExist) {
-		missing(t, "the image was not built here, so there is no rootfs to look at")
+		missing(t, "the image was not built here, so the rootfs is missing")
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -121,7 +121,7 @@ func TestModulesArePinned(t *testing.T) {
 // TestLock checks that the second builder waits, reports it, and returns when its context ends.
 func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	unlock, err := Lock(context.Background(), path, func() { t.Error("waited for nobody") })
+	unlock, err := Lock(context.Background(), path, func() { t.Error("waited for no other builder") })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -172,7 +172,7 @@ func TestAttackDiffOutput(t *testing.T) {
 		case len(args) > 0 && args[1] == "json":
 			var d leak.Diff
 			if err := json.Unmarshal([]byte(stdout), &d); err != nil || len(d.Stacks)+d.Omitted != 12_001 || d.Omitted == 0 {
-				t.Errorf("%v: %d stacks, %d left out", err, len(d.Stacks), d.Omitted)
+				t.Errorf("%v: %d stacks, %d omitted", err, len(d.Stacks), d.Omitted)
 			}
 		case len(args) > 0 && args[0] == "--html":
 			page, err := os.ReadFile(filepath.Join(dir, "page.html"))

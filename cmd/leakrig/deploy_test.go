@@ -210,7 +210,7 @@ func TestWorkflows(t *testing.T) {
 						commands++
 						target := words[slices.Index(words, "make")+1]
 						if !bytes.Contains(makefile, []byte("\n"+target+":")) {
-							t.Errorf("%s: there is no make %s", file, target)
+							t.Errorf("%s: no make target %s", file, target)
 						}
 					}
 				}

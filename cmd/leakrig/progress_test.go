@@ -106,7 +106,7 @@ func TestStanding(t *testing.T) {
 		want    string
 	}{
 		{"room for all", 200, "leaky: round 4/8, settling  123 op/s  goroutine.count 61 ▁▃▅█  heap.alloc 2.0 KiB ▁▁▁  about 1m28s left"},
-		{"a width that nobody knows", 0, "leaky: round 4/8, settling  123 op/s  goroutine.count 61 ▁▃▅█  heap.alloc 2.0 KiB ▁▁▁  about 1m28s left"},
+		{"an unknown width", 0, "leaky: round 4/8, settling  123 op/s  goroutine.count 61 ▁▃▅█  heap.alloc 2.0 KiB ▁▁▁  about 1m28s left"},
 		{"the other series go first", 80, "leaky: round 4/8, settling  123 op/s  goroutine.count 61 ▁▃▅█  about 1m28s left"},
 		{"then the rate", 75, "leaky: round 4/8, settling  goroutine.count 61 ▁▃▅█  about 1m28s left"},
 		{"then the first", 52, "leaky: round 4/8, settling  about 1m28s left"},

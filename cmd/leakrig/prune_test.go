@@ -19,8 +19,8 @@ func TestPruneRule(t *testing.T) {
 		rule            pruneRule
 	}{
 		{"nothing", "", "", pruneRule{1, 1}},
-		{"young ones stay, however many", "1:met 2:met 3:met", "", pruneRule{3, 1}},
-		{"so many stay, however old", "100:met 200:met 300:met", "", pruneRule{1, 3}},
+		{"recent ones stay, in any number", "1:met 2:met 3:met", "", pruneRule{3, 1}},
+		{"this number stays at any age", "100:met 200:met 300:met", "", pruneRule{1, 3}},
 		{"old ones beyond that go, in any order", "300:met 100:met 200:met", "200:met 300:met", pruneRule{1, 1}},
 		{"the newest of each result stays", "10:met 20:not 30:undecided 40:failed 50:met 60:not 70:undecided 80:failed", "50:met 60:not 70:undecided 80:failed", pruneRule{1, 1}},
 		{"no verdict is could not measure", "10:failed 20:none 30:none", "20:none 30:none", pruneRule{1, 1}},

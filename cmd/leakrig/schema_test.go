@@ -123,7 +123,7 @@ func TestSchemaAgreesWithLoad(t *testing.T) {
 				refused++
 			}
 		}
-		compare("as it is")
+		compare("unchanged")
 		each(v, "", func(m map[string]any, key, path string) {
 			value := m[key]
 			delete(m, key)
@@ -190,7 +190,7 @@ spec:
 		comment, old, new string
 		ok                bool
 	}{
-		{"as it is", "only", "only", true},
+		{"unchanged", "only", "only", true},
 		{"a provider that is none", "[kind]", "[knid]", false},
 		{"a placement that is none", "kind: process", "kind: moon", false},
 		{"a provider that is none, of a placement", "{kind: process}", "{knid: process}", false},

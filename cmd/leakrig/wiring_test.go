@@ -17,7 +17,7 @@ func TestVersion(t *testing.T) {
 		name, release, want string
 		info                *debug.BuildInfo
 	}{
-		{"a release, whatever the rest says", "v1.2.3", "v1.2.3", info("v0.9.0")},
+		{"a release overrides the rest", "v1.2.3", "v1.2.3", info("v0.9.0")},
 		{"go install of a version", "", "v0.9.0", info("v0.9.0")},
 		{"a checkout", "", "(devel) abc", info("(devel)", "vcs.revision", "abc", "vcs.modified", "false")},
 		{"a checkout with changes", "", "(devel) abc and changes", info("", "vcs.revision", "abc", "vcs.modified", "true")},

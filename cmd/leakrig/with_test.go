@@ -145,7 +145,7 @@ func TestWorkshop(t *testing.T) {
 		t.Errorf("took %g, waited %g", took, waited)
 	}
 	if took, waited := j.account(); took != 0 || waited != 0 {
-		t.Error("what it took is told twice")
+		t.Error("its duration is reported twice")
 	}
 	w.ahead([]bisect.Candidate{c("slow"), c("c")})
 	if _, err := w.get(ctx, c("c")); err != nil || b.behind["c"] { // slow is in the way

@@ -17,7 +17,7 @@ const page = "# A page\n" +
 
 func TestRun(t *testing.T) {
 	for _, row := range []struct{ comment, old, new, want string }{
-		{"as it is", "", "", ""},
+		{"unchanged", "", "", ""},
 		{"another number", "it took 15 ms", "it took 17.5 s", ""},
 		{"the rest of a line", "head\n...\n+1.00 per operation", "head\n...\n+1.00 per...", ""},
 		{"a line that ends where its rest would begin", "operation\ntail\n", "operation\ntail ...\n", ""},
@@ -26,11 +26,11 @@ func TestRun(t *testing.T) {
 		{"an exit code that it has not", "exit: 3", "exit: 2", "page.md:29: echo more; exit 3: exit code 3, want 2\nmore\n"},
 		{"an exit code that it should not have", "<!-- exit: 3 -->", "", "exit code 3, want 0"},
 		{"a rate that differs", "...\n+1.00", "...\n+1.01", `the page shows "+1.01 per operation", which is not there`},
-		{"a size is no rate", "'  +1.00  per operation' tail\nhead\n...\n+1.00 per operation", "'+1.25 MiB' tail\nhead\n...\n+980 B", ""},
+		{"a size is not a rate", "'  +1.00  per operation' tail\nhead\n...\n+1.00 per operation", "'+1.25 MiB' tail\nhead\n...\n+980 B", ""},
 		{"a line that is not there", "three\n$", "four\n$", `page.md:16: cat sub/a.txt: the page shows "four", which is not there`},
 		{"a line too few", "three\n$", "$", `the page ends before "three"`},
 		{"a change of what is not there", "-two", "-zwei", "these lines are 0 times in sub/a.txt"},
-		{"what it needs is there", "needs: moon", "needs: sun", "page.md:33: false: exit code 1, want 0"},
+		{"its requirement is available", "needs: moon", "needs: sun", "page.md:33: false: exit code 1, want 0"},
 		{"a comment of another block", "<!-- exit: 3 -->\n", "<!-- exit: 3 -->\nText.\n", "exit code 3, want 0"},
 	} {
 		if row.old != "" && !strings.Contains(page, row.old) {

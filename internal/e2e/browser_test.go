@@ -264,7 +264,7 @@ func TestReportStaysText(t *testing.T) {
 		}
 		for _, text := range c.texts {
 			if !evaluate[bool](t, p.ctx, fmt.Sprintf(`document.documentElement.textContent.includes(%q)`, hostile+text)) {
-				t.Errorf("%s: %s is not there as it was", format, text)
+				t.Errorf("%s: %s is missing or changed", format, text)
 			}
 		}
 		if format == "html" {
@@ -589,9 +589,9 @@ func browser(t *testing.T) context.Context {
 	}
 	if path == "" {
 		if os.Getenv("CI") != "" {
-			t.Fatal("there is no Chromium on the PATH")
+			t.Fatal("Chromium is not on the PATH")
 		}
-		t.Skip("SKIPPED: there is no Chromium on the PATH, the report was not looked at in a browser")
+		t.Skip("SKIPPED: Chromium is not on the PATH, the report was not tested in a browser")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,

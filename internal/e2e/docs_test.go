@@ -47,7 +47,7 @@ func runPage(t *testing.T, path string) {
 	all := pages(t)
 	i := slices.IndexFunc(all, func(p docs.Page) bool { return p.Path == path })
 	if i < 0 {
-		t.Fatalf("there is no page %s", path)
+		t.Fatalf("no page %s", path)
 	}
 	for _, need := range all[i].Needs() {
 		if !slices.Contains([]string{"kube-apiserver", "module proxy", "kind"}, need) {

@@ -100,7 +100,7 @@ func action[T leak.Action](t *testing.T, name string) T {
 			return k.New().(T)
 		}
 	}
-	t.Fatalf("there is no action %s", name)
+	t.Fatalf("no action %s", name)
 	panic("not reached")
 }
 

@@ -49,7 +49,7 @@ func needsKind(t *testing.T) {
 		if os.Getenv("CI") != "" {
 			t.Fatalf("node image: %v\n%s", err, out)
 		}
-		t.Skipf("SKIPPED: there is no node image, nothing was run on kind: %s", out)
+		t.Skipf("SKIPPED: no node image, nothing was run on kind: %s", out)
 	}
 	t.Cleanup(func() {
 		if left := containers(t); left != "" {

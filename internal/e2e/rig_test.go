@@ -367,7 +367,7 @@ func boot(t *testing.T, provider, run string) leak.Cluster {
 		})
 		return c
 	}
-	t.Fatalf("there is no provider %s", provider)
+	t.Fatalf("no provider %s", provider)
 	panic("not reached")
 }
 

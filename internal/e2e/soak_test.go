@@ -155,7 +155,7 @@ func checkKilled(t *testing.T, i, before int, said string, dir leak.RunDir) (rou
 		first, _ := strconv.Atoi(told[0][1])
 		last, _ := strconv.Atoi(told[len(told)-1][1])
 		if rounds < last || rounds > last+1 || len(told) != last-first+1 {
-			t.Errorf("kill %d: %d rounds in the record, told of %d to %d", i, rounds, first, last)
+			t.Errorf("kill %d: %d rounds in the record, reported %d to %d", i, rounds, first, last)
 		}
 		if first != before+1 {
 			t.Errorf("kill %d: went on with round %d, there were %d", i, first, before)
