@@ -104,7 +104,7 @@ func (s *search) look() found {
 	return f
 }
 
-// ends measures the ends, the bad one first: a rig that does not see the leak there sees it nowhere.
+// ends measures the ends, the bad one first: a leakrig that does not see the leak there sees it nowhere.
 func (s *search) ends() found {
 	f := found{lo: 0, hi: len(s.candidates) - 1}
 	order := []int{f.lo, f.hi}

@@ -66,7 +66,7 @@ func TestJudge(t *testing.T) {
 			sentence: "fixed leaks " + as + "; leaky leaks " + as + " as expected.", reason: "expected clean, but receive leaks: +1.00 goroutines",
 		},
 		{
-			name: "the rig no longer sees the leak", leaky: flatValues, leakyIs: leak.NotMet, fixedIs: leak.Met, fixedUp: leak.Clean, leakyOut: leak.Clean,
+			name: "leakrig no longer sees the leak", leaky: flatValues, leakyIs: leak.NotMet, fixedIs: leak.Met, fixedUp: leak.Clean, leakyOut: leak.Clean,
 			sentence: "leaky was not reproduced: receive is clean",
 		},
 		{

@@ -335,8 +335,8 @@ func attach(t *testing.T, kubeconfig string) {
 	sweepKilled(t, x, a, o)
 }
 
-// breakOff cancels boots at different times during a boot and shortly after it. The API server may execute a
-// cancelled request, and its object must be deleted.
+// breakOff cancels boots at times up to twice the duration of one boot, because concurrent boots slow each other
+// down. The API server may execute a cancelled request, and its object must be deleted.
 func breakOff(t *testing.T, x *Existing, o leak.BootOptions, took time.Duration) {
 	var boots sync.WaitGroup
 	const n = 16

@@ -48,7 +48,7 @@ func connect(ctx context.Context, config *api.Config, o leak.BootOptions) (*conn
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
-	// The rig's own requests are few and bounded; client-side throttling would only delay them.
+	// leakrig's own requests are few and bounded; client-side throttling would only delay them.
 	c.config.QPS = -1
 	if c.client, err = kubernetes.NewForConfig(c.config); err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)

@@ -31,7 +31,7 @@ func existingKind(o Options) leak.Kind[leak.Provider] {
 // Existing attaches to clusters that are there.
 type Existing struct {
 	Options
-	// account is the folder of the pod's service account, for a rig that runs in the cluster.
+	// account is the folder of the pod's service account, for a leakrig in the cluster.
 	account string
 }
 
@@ -98,7 +98,7 @@ const (
 	inCluster      = "in-cluster"
 )
 
-// podConfig is a configuration for the cluster that the rig itself is a pod of, nil where it is none. The
+// podConfig is a configuration for the cluster that leakrig itself is a pod of, nil where it is none. The
 // token is named, not taken in: the kubelet writes a new one long before a night is over. account is the folder
 // of the service account.
 func podConfig(account string) (*api.Config, error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// In a pod without a kubeconfig the rig finds the cluster that it is in, shows the token that stands in the
+// In a pod without a kubeconfig leakrig finds the cluster that it is in, shows the token that stands in the
 // service account's folder at the time, and hands subjects a kubeconfig that does the same.
 func TestInCluster(t *testing.T) {
 	var said []string

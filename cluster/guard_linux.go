@@ -16,7 +16,7 @@ import (
 // guardSuffix is that of the link to the command.
 const guardSuffix = ".guarded"
 
-// guarded returns a path in the folder dir that starts the command as one that dies with the rig.
+// guarded returns a path in the folder dir that starts the command as one that dies with leakrig.
 func guarded(dir, command string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -45,7 +45,7 @@ func becomeGuarded() {
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0); errno != 0 {
 		err = errno
 	} else if os.Getppid() == 1 {
-		err = errors.New("the rig has gone")
+		err = errors.New("leakrig has gone")
 	} else {
 		err = syscall.Exec(command, os.Args, os.Environ())
 	}

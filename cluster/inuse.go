@@ -8,7 +8,7 @@ import (
 )
 
 // use marks a kind cluster as one that a run uses, until release or the end of the process: by a lock in the
-// cache, and where the system has a way for the whole machine, by that too, since not all rigs of a machine
+// cache, and where the system has a way for the whole machine, by that too, since not all leakrig processes of a machine
 // have one cache.
 func use(cache, name string) (release func(), err error) {
 	unlock, err := upstream.Share(inUseFile(cache, name))

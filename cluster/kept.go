@@ -48,7 +48,7 @@ var (
 )
 
 // Clean removes what leakrig has made and no run uses: kind clusters, the kept ones among them, and what a
-// rig that was killed has left in a cluster. It returns what that was, in words.
+// killed leakrig has left in a cluster. It returns what that was, in words.
 func Clean(ctx context.Context, cache string) ([]string, error) {
 	removed, err := sweep(ctx, cache, func(claim) bool { return true })
 	for i, name := range removed {

@@ -170,7 +170,7 @@ type kindCluster struct {
 	// workers provides the image of workers. It is loaded into the nodes on first use.
 	workers     workerSource
 	workerImage string
-	// cache is the rig's folder for what outlives a run.
+	// cache is leakrig's folder for what outlives a run.
 	cache string
 	// inUse lets go of the lock that keeps `leakrig clean` from the cluster; release forgets the claim, where
 	// there is one.
@@ -404,7 +404,8 @@ func (c *kindCluster) SaveLogs(ctx context.Context) error {
 	return runChild(ctx, childRequest{Operation: "logs", Engine: c.engine, Name: c.name, Logs: c.logs}, nil)
 }
 
-// discard deletes the cluster in any state. It continues after an interrupt.
+// discard deletes the cluster in any state. It continues after an interrupt, because everything that was started must
+// be stopped.
 func (c *kindCluster) discard(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 	defer cancel()

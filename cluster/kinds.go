@@ -17,7 +17,7 @@ type Options struct {
 	Yes       bool
 	Protected []string
 	// WorkerImage is the image of workers, which the nodes pull; "" where a provider makes it of WorkerRig, a
-	// static binary of the rig for Linux, and loads it into the nodes. "" is the binary that runs.
+	// static binary of leakrig for Linux, and loads it into the nodes. "" is the binary that runs.
 	WorkerImage, WorkerRig string
 }
 

@@ -17,15 +17,15 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// RigImage is an image of the rig itself.
+// RigImage is an image of leakrig itself.
 type RigImage struct {
-	// Rig is the rig's binary, Programs are further ones, which are found by their base names on the PATH. All
+	// Rig is leakrig's binary, Programs are further ones, which are found by their base names on the PATH. All
 	// are static and for Linux on the same architecture.
 	Rig      string
 	Programs []string
 	// Tag is what the image is called, as in leakrig:v1.
 	Tag string
-	// Version is that of the rig, for the image's label.
+	// Version is that of leakrig, for the image's label.
 	Version string
 }
 
@@ -66,7 +66,7 @@ func (r RigImage) image(compression int) (image v1.Image, arch string, err error
 		}
 		is, err := static(e.file)
 		if err == nil && arch != "" && is != arch {
-			err = fmt.Errorf("it is for %s, the rig for %s", is, arch)
+			err = fmt.Errorf("it is for %s, leakrig for %s", is, arch)
 		}
 		if err != nil {
 			return nil, "", leak.WithHint(fmt.Errorf("image: %s: %w", e.file, err), "CGO_ENABLED=0 GOOS=linux GOARCH=%s go build makes one that runs there", cmp.Or(arch, "amd64"))

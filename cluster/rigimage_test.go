@@ -122,7 +122,7 @@ func TestRigImageRefuses(t *testing.T) {
 		want string
 	}{
 		{"a program for another system", RigImage{Rig: program(t, "rig", func(b []byte) { copy(b, "\xcf\xfa\xed\xfe") }), Tag: "a:b"}, "no program for Linux"},
-		{"another architecture", RigImage{Rig: linux, Programs: []string{program(t, "other", machine(elf.EM_AARCH64))}, Tag: "a:b"}, "it is for arm64, the rig for amd64"},
+		{"another architecture", RigImage{Rig: linux, Programs: []string{program(t, "other", machine(elf.EM_AARCH64))}, Tag: "a:b"}, "it is for arm64, leakrig for amd64"},
 		{"an architecture without images", RigImage{Rig: program(t, "rig", machine(elf.EM_RISCV)), Tag: "a:b"}, "is none of amd64 and arm64"},
 		{"a dynamic program", RigImage{Rig: program(t, "rig", dynamic), Tag: "a:b"}, "linked dynamically"},
 		{"a script", RigImage{Rig: linux, Programs: []string{text}, Tag: "a:b"}, "no program for Linux"},

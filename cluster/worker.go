@@ -21,7 +21,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// WorkerCommand is the command of the rig that a worker's pod runs.
+// WorkerCommand is the command of leakrig that a worker's pod runs.
 const WorkerCommand = "worker"
 
 // Environment variables of a worker, in addition to the index from the Job controller.
@@ -151,7 +151,7 @@ func (w *worker) begin(ctx context.Context) error {
 			return w.until(ctx, at, unset)
 		}
 		if apierrors.IsNotFound(err) {
-			return fmt.Errorf("the rig has gone: %w", err)
+			return fmt.Errorf("leakrig has gone: %w", err)
 		}
 		if err == nil {
 			unset = looked
@@ -189,7 +189,7 @@ func (w *worker) take(ctx context.Context) error {
 }
 
 // until waits for the start, but at most for the lead with which it was set. So a wrong clock can delay the start by
-// at most that lead.
+// at most that lead. The reported lateness is at most the time since the start was last seen unset.
 func (w *worker) until(ctx context.Context, at, unset time.Time) error {
 	w.disconnect()
 	if err := pause(ctx, min(time.Until(at), startLead)); err != nil {

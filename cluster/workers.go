@@ -35,7 +35,7 @@ const (
 	programMemory = 256 << 20
 	// workerGrace is how long a stopped worker may take to report, in seconds.
 	workerGrace = int64(10)
-	// workerPoll is how often the rig looks at workers, and workers at least for their start.
+	// workerPoll is how often leakrig looks at workers, and workers at least for their start.
 	workerPoll = 200 * time.Millisecond
 	// startLead is how far ahead the start is set, so that all have seen it when it comes.
 	startLead = time.Second
@@ -45,7 +45,7 @@ const (
 	blindFor = 30 * time.Second
 )
 
-// Keys of the objects that the rig and its workers leave each other word in.
+// Keys of the objects that leakrig and its workers leave each other word in.
 const (
 	orderKey  = "order"
 	startKey  = "start"
@@ -60,7 +60,7 @@ const (
 // workerSource provides the image of workers in a kind cluster.
 type workerSource struct {
 	image, rig string
-	programs   []string // beside the rig, by name
+	programs   []string // beside leakrig, by name
 }
 
 // found are the paths of the programs on this machine, of which the image is made.
@@ -79,7 +79,7 @@ func (w workerSource) found() ([]string, error) {
 	return paths, nil
 }
 
-// binary is the rig's own for Linux, which the image is made of.
+// binary is leakrig's own for Linux, which the image is made of.
 func (w workerSource) binary() (string, error) {
 	if w.rig != "" {
 		return w.rig, nil
@@ -112,7 +112,7 @@ func (w workerSource) check() error {
 	return nil
 }
 
-// RunWorkers runs workers in the cluster, from an image of the rig's own binary and of the programs that they run.
+// RunWorkers runs workers in the cluster, from an image of leakrig's own binary and of the programs that they run.
 func (c *kindCluster) RunWorkers(ctx context.Context, w leak.Work) ([]leak.WorkerEnd, error) {
 	if c.workers.image != "" {
 		return c.runWorkers(ctx, c.workers.image, corev1.PullIfNotPresent, w)

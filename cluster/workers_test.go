@@ -403,7 +403,7 @@ func TestWorkersPreflight(t *testing.T) {
 	}
 }
 
-// Outside of a pod that the rig has made, the command says what it is for.
+// Outside of a pod that leakrig has made, the command says what it is for.
 func TestRunWorkerElsewhere(t *testing.T) {
 	t.Setenv(workersVariable, "")
 	if err := RunWorker(t.Context(), nil); err == nil || leak.Hint(err) == "" {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a release consists of, in dist/: static binaries, images of the rig, and the checksums of both. The same
+# What a release consists of, in dist/: static binaries, images of leakrig, and the checksums of both. The same
 # sources, Go and VERSION make the same bytes, wherever the checkout lies.
 set -euo pipefail
 cd "$(dirname "$0")/.."

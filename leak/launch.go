@@ -31,7 +31,7 @@ type Launch struct {
 	Info SubjectInfo
 }
 
-// profileRate is how many bytes are allocated between two heap samples of a subject that the rig
+// profileRate is how many bytes are allocated between two heap samples of a subject that leakrig
 // starts: an eighth of Go's default, so that a leak of some hundred KiB is attributed.
 const profileRate = 64 << 10
 

@@ -15,7 +15,7 @@ const RecordSchema = 2
 type Record struct {
 	Schema   int    `json:"schema"`
 	Scenario string `json:"scenario"`
-	// Leakrig is the version of the rig that wrote the record.
+	// Leakrig is the version of leakrig that wrote the record.
 	Leakrig string `json:"leakrig"`
 	// Args is the command line that made the run, without the program.
 	Args     []string     `json:"args,omitempty"`
@@ -53,7 +53,7 @@ type Plan struct {
 	Soak *SoakSpec `json:"soak,omitempty"`
 }
 
-// Machine is where the rig ran.
+// Machine is where leakrig ran.
 type Machine struct {
 	OS     string `json:"os"`
 	Arch   string `json:"arch"`
@@ -71,7 +71,7 @@ type ClusterInfo struct {
 	// Kubernetes is the version that the API server itself reported.
 	Kubernetes string  `json:"kubernetes"`
 	BootTime   float64 `json:"bootSeconds"`
-	// Nodes is 0 where they are not the rig's.
+	// Nodes is 0 where they are not leakrig's.
 	Nodes     int    `json:"nodes,omitempty"`
 	NodeImage string `json:"nodeImage,omitempty"`
 	// Reused is set for a cluster that an earlier run had kept.
@@ -257,7 +257,7 @@ type Tally struct {
 	// Shares are the tallies of each replica, in order; nil where the operations were not for one of them
 	// alone. A record has each with its replica.
 	Shares []Tally `json:"-"`
-	// Workers are those that the operations came from, in order; nil where the rig itself performed them. Of
+	// Workers are those that the operations came from, in order; nil where leakrig itself performed them. Of
 	// several replicas the first has them.
 	Workers []WorkerTally `json:"workers,omitempty"`
 }

@@ -22,7 +22,7 @@ const (
 	SummaryFile  = "summary.md"
 )
 
-// Unfinished begins the name of a file that is being written: one that stays was left by a rig that was killed.
+// Unfinished begins the name of a file that is being written: one that stays was left by a killed leakrig.
 const Unfinished = ".tmp-"
 
 // ReplicaDir is the folder of one of several replicas, from 1, below that of its variant.

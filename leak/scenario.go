@@ -54,7 +54,7 @@ type Block[T any] struct {
 	Kind  string
 	Name  string
 	Value T
-	// Workers is how many workers in the cluster an action's operations come from, 0 for the rig itself.
+	// Workers is how many workers in the cluster an action's operations come from, 0 for leakrig itself.
 	Workers int
 }
 
@@ -136,7 +136,7 @@ const MaxReplicas = 256
 // Copies is how many replicas of the program there are, 1 where it is alone.
 func (s SubjectSpec) Copies() int { return max(1, s.Replicas, len(s.URLs)) }
 
-// Addresses are where a program that runs already is read, one for each replica; none where the rig starts it.
+// Addresses are where a program that runs already is read, one for each replica; none where leakrig starts it.
 func (s SubjectSpec) Addresses() []string {
 	if s.URL != "" {
 		return []string{s.URL}

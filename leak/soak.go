@@ -8,7 +8,7 @@ import (
 // SoakSpec starts the rounds of a scenario at fixed times.
 type SoakSpec struct {
 	Every Duration `yaml:"every" json:"every" doc:"a round starts so often; one that is late because the last took longer starts at once"`
-	For   Duration `yaml:"for" json:"for" doc:"no round starts after this long; the time in which the rig did not run does not count"`
+	For   Duration `yaml:"for" json:"for" doc:"no round starts after this long; the time in which leakrig did not run does not count"`
 }
 
 // Bounds of a soak. The one on Every keeps a soak that goes on from looking like a run that ended long ago.
@@ -51,7 +51,7 @@ type SoakRecord struct {
 	Slots  int `json:"slots"`
 	Late   int `json:"late,omitempty"`
 	Missed int `json:"missed,omitempty"`
-	// Seconds is how long it went on, without the time in which the rig did not run.
+	// Seconds is how long it went on, without the time in which leakrig did not run.
 	Seconds float64 `json:"seconds"`
 	// Time is when the last round was kept.
 	Time time.Time `json:"time"`
@@ -59,12 +59,12 @@ type SoakRecord struct {
 	Next int `json:"next"`
 	// Processes identify the program's processes, one per replica; empty if that is impossible.
 	Processes []ProcessMark `json:"processes,omitempty"`
-	// Resumptions is how often the rig was started again, Resumed are the last few of these.
+	// Resumptions is how often leakrig was started again, Resumed are the last few of these.
 	Resumptions int          `json:"resumptions,omitempty"`
 	Resumed     []Resumption `json:"resumed,omitempty"`
 }
 
-// Resumption is one more start of the rig within a soak.
+// Resumption is one more start of leakrig within a soak.
 type Resumption struct {
 	Time time.Time `json:"time"`
 	// After is the last round before. Operations in progress when leakrig ended are in no tally.
@@ -80,7 +80,7 @@ type Resumption struct {
 // ProcessMark is what a process of Go can be known by later: the end of one of its garbage collections, of
 // which the runtime remembers the last 256, to the nanosecond.
 type ProcessMark struct {
-	// Read is when the rig read it.
+	// Read is when leakrig read it.
 	Read time.Time `json:"read"`
 	// Collections counts those so far; the last of them ended at Ended, in nanoseconds since 1970.
 	Collections int64 `json:"collections"`

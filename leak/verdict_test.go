@@ -106,7 +106,7 @@ func TestWorst(t *testing.T) {
 		{[]Result{Met, Met}, Met}, // only all together are met
 		{[]Result{Met, Undecided}, Undecided},
 		{[]Result{NotMet, Undecided}, NotMet},      // what is known to be wrong beats what is not known
-		{[]Result{NotMet, Unmeasured}, Unmeasured}, // a broken rig beats both
+		{[]Result{NotMet, Unmeasured}, Unmeasured}, // a failed measurement outranks both
 	} {
 		if got := Worst(c.results...); got != c.want {
 			t.Errorf("Worst(%v) = %v, want %v", c.results, got, c.want)

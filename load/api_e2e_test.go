@@ -246,7 +246,7 @@ func TestEmbeddedAPIServer(t *testing.T) {
 					t.Errorf("%d watches at once, %d before", most, before)
 				}
 				c.nothingMade(t)
-				// The API server has noticed that the client is gone, and the rig has nothing left.
+				// The API server has noticed that the client is gone, and leakrig has nothing left.
 				eventually(t, func() string {
 					if now := c.watches(t); now > before {
 						return fmt.Sprintf("%d watches on config maps, %d before", now, before)

@@ -31,7 +31,7 @@ var commandKind = leak.Kind[leak.Action]{
 	},
 }
 
-// maxPrograms is how many programs run at once: each keeps a thread of the rig, of which Go has 10,000.
+// maxPrograms is how many programs run at once: each keeps a thread of leakrig, of which Go has 10,000.
 const maxPrograms = 1000
 
 // Command runs a program.
@@ -165,7 +165,7 @@ func (c *Command) failsWithBody() bool {
 	return strings.Contains(strings.Join(c.Argv, " ")+c.Shell, "fail-with-body")
 }
 
-// environ is the rig's own environment without what leads to a cluster, as subjects get it, and what
+// environ is leakrig's own environment without what leads to a cluster, as subjects get it, and what
 // leads to this one.
 func (c *Command) environ(ctx context.Context, t leak.Target) ([]string, error) {
 	env := slices.DeleteFunc(os.Environ(), func(kv string) bool {

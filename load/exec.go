@@ -34,7 +34,7 @@ var execKind = leak.Kind[leak.Action]{
 	New: func() leak.Action { return &Exec{Protocol: protocolWebSocket, pace: defaultPace()} },
 }
 
-// Protocols between the rig and the API server; kubelet and containerd see SPDY in either case.
+// Protocols between leakrig and the API server; kubelet and containerd see SPDY in either case.
 const (
 	protocolWebSocket = "websocket"
 	protocolSPDY      = "spdy"
@@ -85,7 +85,7 @@ func (e *Exec) Validate() error {
 }
 
 // Run runs the commands. An operation that hangs is over at its deadline, with its connection cut:
-// nothing of it is left in the rig.
+// nothing of it is left in leakrig.
 func (e *Exec) Run(ctx context.Context, t leak.Target, first int) (leak.Tally, error) {
 	return summed(e.run(ctx, t, first))
 }

@@ -88,7 +88,7 @@ func (p *pace) limit(parts []part) time.Duration {
 	return min(time.Duration(min(seconds, longest.Seconds())*float64(time.Second))+rest, longest)
 }
 
-// orderFormat is that of orders and results; the image of workers may be of another version than the rig.
+// orderFormat is that of orders and results; the image of workers may be of another version than leakrig.
 const orderFormat = 1
 
 // order is the instruction for workers.
@@ -186,7 +186,7 @@ func readOrder(text []byte, worker int) (spreadable, *order, error) {
 		return nil, nil, fmt.Errorf("order: %w", err)
 	}
 	if head.Format != orderFormat {
-		return nil, nil, leak.WithHint(fmt.Errorf("order: written in format %d, this leakrig reads %d", head.Format, orderFormat), "the workers' image must be of the same version as the rig: `leakrig image` makes one")
+		return nil, nil, leak.WithHint(fmt.Errorf("order: written in format %d, this leakrig reads %d", head.Format, orderFormat), "the workers' image must be of the same version as leakrig: `leakrig image` makes one")
 	}
 	if err := strictly(text, &o); err != nil {
 		return nil, nil, fmt.Errorf("order: %w", err)

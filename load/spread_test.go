@@ -197,7 +197,7 @@ func TestSpreadProgram(t *testing.T) {
 	}
 }
 
-// From any number of workers the subject sees the very operations that it sees from the rig, and the tally
+// From any number of workers the subject sees the very operations that it sees from leakrig, and the tally
 // counts each of them once.
 func TestSpreadIsTheWhole(t *testing.T) {
 	for _, workers := range []int{1, 2, 4, 7} {

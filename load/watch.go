@@ -72,7 +72,7 @@ func (w *Watch) run(ctx context.Context, t leak.Target, first int) (*outcome, er
 		return nil, err
 	}
 	var open watches
-	defer open.stop() // after the connections were cut: for the rig's own sake
+	defer open.stop() // after the connections were cut: for leakrig's own sake
 	defer a.close()
 	objects, err := a.objects(ctx, cmp.Or(w.Template, watchedObject), first)
 	if err != nil {

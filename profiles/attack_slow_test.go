@@ -114,7 +114,7 @@ func worst(t testing.TB, name string) []byte {
 	return shapes(int(0.97 * by * n))[name]
 }
 
-// attack is a hostile subject: what of the rig reads it, and what the error says, "" where it may be any.
+// attack is a hostile subject: what of leakrig reads it, and what the error says, "" where it may be any.
 type attack struct {
 	name, what, told string
 	serve            func() hostile

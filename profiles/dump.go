@@ -296,7 +296,7 @@ func normalName(name string) string {
 func servesProfile(s leak.Stack) bool { return strings.HasPrefix(s.Top().Func, "runtime/pprof.") }
 
 // watchesConnection tells the goroutine that net/http starts for as long as a handler runs, to notice a
-// client that hangs up. There is one for the rig's own request, too.
+// client that hangs up. There is one for leakrig's own request, too.
 func watchesConnection(s leak.Stack) bool {
 	for _, f := range s.Frames {
 		if strings.HasPrefix(f.Func, "net/http.(*connReader).backgroundRead") || strings.HasPrefix(f.Func, "net/http.(*connReader).startBackgroundRead") {

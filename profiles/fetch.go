@@ -21,7 +21,7 @@ const (
 // dumpEnd is where runtime/pprof cuts a text dump off, without a word.
 const dumpEnd = 64 << 20
 
-// fetchTimeout bounds one request: a deadlocked subject must not hang the rig.
+// fetchTimeout bounds one request: a deadlocked subject must not hang leakrig.
 const fetchTimeout = 30 * time.Second
 
 // errNotServed is a 404: the subject does not have this profile.

@@ -74,7 +74,7 @@ const (
 	busySubject    = "LEAKRIG_TEST_BUSY_SUBJECT"
 )
 
-// A snapshot of a process with 2,000 goroutines may cost the rig 50 ms of processor: every probe's requests, parsing,
+// A snapshot of a process with 2,000 goroutines may cost leakrig 50 ms of processor: every probe's requests, parsing,
 // grouping and compressing. The subject's own part of it is not counted.
 func BenchmarkSnapshot(b *testing.B) {
 	subject := exec.Command(os.Args[0], "-test.run=^TestBusySubject$")

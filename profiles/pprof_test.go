@@ -65,7 +65,7 @@ func TestGoroutineGroups(t *testing.T) {
 	}{
 		{"not gzipped, with an inlined call", encode(t, "goroutine", 3), "3 : main.f /m.go:3 < main.f"},
 		{"samples that differ in their labels alone are one group", encode(t, "goroutine", 3, 4), "7 : main.f /m.go:3 < main.f"},
-		{"no goroutine but the rig's", encode(t, "goroutine"), ""},
+		{"no goroutine but leakrig's", encode(t, "goroutine"), ""},
 		{"other values", encode(t, "contentions", 3), "error"},
 		{"counts below zero, as in a difference of two profiles", encode(t, "goroutine", -3), "error"},
 	} {

@@ -91,7 +91,7 @@ func TestGoroutineSample(t *testing.T) {
 					found[stack.State] += g.Count
 				}
 				if strings.Contains(fmt.Sprint(stack.Frames), "net/http/pprof") {
-					t.Fatalf("%s: the rig's own request is in the sample: %v", source, stack)
+					t.Fatalf("%s: leakrig's own request is in the sample: %v", source, stack)
 				}
 			}
 			if !maps.Equal(found, want) {
@@ -324,7 +324,7 @@ func TestProbesRefuse(t *testing.T) {
 	}
 }
 
-// A deadlocked subject does not hang the rig: the probe ends with the context.
+// A deadlocked subject does not hang leakrig: the probe ends with the context.
 func TestProbeOfHangingSubject(t *testing.T) {
 	for _, first := range []string{"", "the start of an answer"} {
 		asked, release := make(chan struct{}, 1), make(chan struct{})

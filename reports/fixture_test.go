@@ -31,7 +31,7 @@ const (
 	fixtureOperations = 20
 )
 
-// fixture is a run of watch-then-delete as the rig would record and judge it.
+// fixture is a run of watch-then-delete as leakrig would record and judge it.
 func fixture() Input {
 	start := time.Date(2026, 11, 20, 14, 3, 12, 0, time.UTC)
 	in := Input{
@@ -51,7 +51,7 @@ func fixture() Input {
 			Cluster: &leak.ClusterInfo{Provider: "embedded", Kubernetes: "v1.34.4", BootTime: 6.4},
 			Plan:    leak.Plan{Warmup: 1, Rounds: fixtureRounds},
 			Metrics: map[string]leak.Metric{
-				"goroutine.count":     {Name: "count", Unit: "goroutines", Doc: "goroutines, without the rig's own pprof handler"},
+				"goroutine.count":     {Name: "count", Unit: "goroutines", Doc: "goroutines, without leakrig's own pprof handler"},
 				"heap.alloc":          {Name: "alloc", Unit: "bytes", Doc: "bytes of live heap objects after two forced collections"},
 				"heap.objects":        {Name: "objects", Unit: "objects", Doc: "live heap objects"},
 				"heap.stack":          {Name: "stack", Unit: "bytes", Doc: "bytes of stacks in use, which leaked goroutines fill"},

@@ -477,7 +477,7 @@ type loadRow struct {
 	// Settle is nil where it settled as the row above did.
 	Settle *leak.SettleResult
 	leak.Tally
-	// Crew says what workers the operations came from, nothing where the rig itself performed them.
+	// Crew says what workers the operations came from, nothing where leakrig itself performed them.
 	Crew         []string
 	Messages     []leak.ErrorCount
 	MessagesMore int

@@ -17,7 +17,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// idleFactor is how many quiet windows the rig idles after the last round, before it measures once
+// idleFactor is how many quiet windows leakrig idles after the last round, before it measures once
 // more: what drains slowly is gone by then, a leak is not.
 const idleFactor = 10
 
@@ -50,7 +50,7 @@ type Config struct {
 	Parameters map[string]string
 	// Clean redacts a raw file before it is written; nil keeps files as read.
 	Clean func(name string, data []byte) ([]byte, error)
-	// Version is the rig's own, Args its command line.
+	// Version is leakrig's own, Args its command line.
 	Version string
 	Args    []string
 	// CheckEvery is how often the cluster is asked whether it still answers.
@@ -68,7 +68,7 @@ type Config struct {
 	// reads none.
 	Vitals func(ctx context.Context, t leak.Target) (leak.Vitals, error)
 	// Identity tells the program's processes from others, so that a soak can be resumed; nil where the program is
-	// the rig's own and ends with it.
+	// leakrig's own and ends with it.
 	Identity Identity
 }
 

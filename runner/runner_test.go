@@ -193,7 +193,7 @@ func TestSeveralActions(t *testing.T) {
 	})
 }
 
-// Without a probe that can be polled the rig waits for one quiet window, and says so.
+// Without a probe that can be polled leakrig waits for one quiet window, and says so.
 func TestNoPoller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t)
@@ -288,7 +288,7 @@ func TestFailures(t *testing.T) {
 				return errors.New("connection refused")
 			})
 		}, "after round 1: broken", 2, whole, ""},
-		{"it dies while the rig waits", func(l *lab) {
+		{"it dies while leakrig waits", func(l *lab) {
 			seen := 0
 			l.once("check", func() error {
 				if seen++; seen == 3 { // after the last round: the idle wait comes next

@@ -244,15 +244,15 @@ func (m *measurement) resume(ctx context.Context) error {
 	s.Resumed = s.Resumed[max(0, len(s.Resumed)-maxResumed):]
 	const lost = "resumed "
 	m.record.Warnings = slices.DeleteFunc(m.record.Warnings, func(w string) bool { return strings.HasPrefix(w, lost) })
-	m.record.Warnings = append(m.record.Warnings, fmt.Sprintf(lost+"%d times, last after round %d: the operations of a round that was in flight when the rig ended are not counted", s.Resumptions, s.Rounds))
+	m.record.Warnings = append(m.record.Warnings, fmt.Sprintf(lost+"%d times, last after round %d: the operations of a round that was in flight when leakrig ended are not counted", s.Resumptions, s.Rounds))
 	m.Progress.Log("%s: resumed after round %d of %d: %s", m.variant.Name, s.Rounds, m.Scenario.Spec.MostRounds(), how)
-	if err := m.save(); err != nil { // or a rig that is killed in its first round would number its operations as this one
+	if err := m.save(); err != nil { // or a killed leakrig in its first round would number its operations as this one
 		return &leak.DiskError{Err: err}
 	}
 	return nil
 }
 
-// sweep removes what a rig that was killed has left of a round in flight, and files half written.
+// sweep removes what a killed leakrig has left of a round in flight, and files half written.
 func (m *measurement) sweep() error {
 	used := map[string]bool{}
 	for _, one := range m.each() {

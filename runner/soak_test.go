@@ -141,7 +141,7 @@ func TestSoakIsLate(t *testing.T) {
 	})
 }
 
-// killed runs until the n-th event and leaves on disk what a rig that is killed there would, or one that is
+// killed runs until the n-th event and leaves on disk what a killed leakrig there would, or one that is
 // interrupted.
 func killed(t *testing.T, l *lab, n int, interrupted bool) {
 	t.Helper()
@@ -297,7 +297,7 @@ func TestSoakEndsEarly(t *testing.T) {
 	})
 }
 
-// A rig that ended between a round and the look at it looks when it is resumed: the next look may be days away.
+// A leakrig that ended between a round and the look at it looks when it is resumed: the next look may be days away.
 func TestSoakLooksWhenResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := soakLab(t)

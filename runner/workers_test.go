@@ -16,7 +16,7 @@ type crewCluster struct {
 
 func (crewCluster) RunWorkers(context.Context, leak.Work) ([]leak.WorkerEnd, error) { return nil, nil }
 
-// sharedAction is performed by workers, and never by the rig.
+// sharedAction is performed by workers, and never by leakrig.
 type sharedAction struct {
 	t    *testing.T
 	next int
@@ -25,7 +25,7 @@ type sharedAction struct {
 func (a *sharedAction) MostWorkers() int { return 4 }
 
 func (a *sharedAction) Run(context.Context, leak.Target, int) (leak.Tally, error) {
-	a.t.Error("the rig performed it")
+	a.t.Error("leakrig performed it")
 	return leak.Tally{}, nil
 }
 

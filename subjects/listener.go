@@ -20,11 +20,11 @@ import (
 	"github.com/leakrig/leakrig/leak/procs"
 )
 
-// markVariable is in the environment of every process of a subject: which rig started it, and something that no
+// markVariable is in the environment of every process of a subject: which leakrig process started it, and something that no
 // other subject has. Children inherit it, also those that leave the group, the session and their parent.
 const markVariable = "LEAKRIG_SUBJECT"
 
-// newMark is the variable with its value, "PID-START-RANDOM" of the rig.
+// newMark is the variable with its value, "PID-START-RANDOM" of leakrig.
 func newMark() string {
 	rig, _ := procs.Find(os.Getpid())
 	random := make([]byte, 8)
@@ -32,7 +32,7 @@ func newMark() string {
 	return fmt.Sprintf("%s=%d-%d-%s", markVariable, os.Getpid(), rig.Start, hex.EncodeToString(random))
 }
 
-// SweepProcesses ends what subjects of rigs that are gone have left running, and returns what it ended, in words.
+// SweepProcesses ends what subjects of ended leakrig processes have left running, and returns what it ended, in words.
 func SweepProcesses() []string {
 	var ended []string
 	for _, p := range procs.Marked(markVariable) {

@@ -138,9 +138,9 @@ func free(port int) (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// environ is the rig's own environment without what leads to a cluster, so that no subject ever reaches
+// environ is leakrig's own environment without what leads to a cluster, so that no subject ever reaches
 // one that the scenario does not name: KUBECONFIG is always set, since client-go falls back to
-// ~/.kube/config without it, and then to the cluster that the rig itself may run in.
+// ~/.kube/config without it, and then to the cluster that leakrig itself may run in.
 func (p Process) environ(port int) []string {
 	kubeconfig := cmp.Or(p.Kubeconfig, os.DevNull)
 	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "KUBERNETES_SERVICE_") })

@@ -352,7 +352,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// A rig that is killed can stop nothing: the kernel takes the subject along.
+// a killed leakrig can stop nothing: the kernel takes the subject along.
 func TestRigKilled(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux notifies children of their parent's death")
@@ -369,7 +369,7 @@ func TestRigKilled(t *testing.T) {
 	defer func() { _, _ = rig.Process.Kill(), rig.Wait() }()
 	url, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || !strings.HasPrefix(url, "http://") {
-		t.Fatalf("the rig says %q, %v", url, err)
+		t.Fatalf("leakrig says %q, %v", url, err)
 	}
 	get := func() (string, error) {
 		resp, err := http.Get(strings.TrimSpace(url) + "/pid")

@@ -13,7 +13,7 @@ import (
 )
 
 // Pods of a cluster may reach a program that runs already where its address leads there from anywhere, and where
-// nothing proves who asks: that stays with the rig.
+// nothing proves who asks: that stays with leakrig.
 func TestReachableFromPods(t *testing.T) {
 	for _, row := range []struct {
 		comment, address string

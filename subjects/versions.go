@@ -293,7 +293,7 @@ func listModules(ctx context.Context, args ...string) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(dir)
-	unlock, err := upstream.Share(filepath.Join(dir, ".in-use")) // so that a killed rig's is known to be nobody's
+	unlock, err := upstream.Share(filepath.Join(dir, ".in-use")) // so that the folder of a killed process is known to be unused
 	if err != nil {
 		return "", err
 	}

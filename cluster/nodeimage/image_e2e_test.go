@@ -276,7 +276,7 @@ func TestKindMirrorGone(t *testing.T) {
 	}
 }
 
-// A container in which a rig that was killed was making an image is removed, and one that is in use is not.
+// A container in which a killed leakrig was making an image is removed, and one that is in use is not.
 func TestKindSweepOverlays(t *testing.T) {
 	o := options(t)
 	ref, err := Build(t.Context(), o)

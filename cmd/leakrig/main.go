@@ -29,10 +29,10 @@ func main() {
 func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	// A reader of the output that goes away (| head) must not end the rig with a cluster running.
+	// A reader of the output that goes away (| head) must not end leakrig with a cluster running.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	unheard := context.AfterFunc(ctx, func() {
-		stop() // the next signal ends the rig at once
+		stop() // the next signal ends leakrig at once
 		fmt.Fprintln(os.Stderr, "\nleakrig: interrupted: cleaning up (press Ctrl-C again to skip)")
 	})
 	defer unheard() // runs before stop, which would set it off

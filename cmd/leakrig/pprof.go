@@ -12,7 +12,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// pprofVariable names the address at which the rig itself can be read.
+// pprofVariable names the address at which leakrig itself can be read.
 const pprofVariable = "LEAKRIG_PPROF"
 
 // servePprof serves leakrig's own net/http/pprof at an address on loopback, so that leakrig can observe leakrig; ""

@@ -20,7 +20,7 @@ import (
 	"github.com/leakrig/leakrig/scenarios"
 )
 
-// selfCheckPrefix marks the scenarios of the library that calibrate the rig.
+// selfCheckPrefix marks the scenarios of the library that calibrate leakrig.
 const selfCheckPrefix = "calibration"
 
 // maxParallel bounds --parallel.

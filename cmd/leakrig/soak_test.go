@@ -103,7 +103,7 @@ func TestReopen(t *testing.T) {
 	url := s.Spec.Subject.URL
 	s.Spec.Subject.URL = ""
 	if dir, lines := reopened(); dir != "" || len(lines) != 1 || !strings.Contains(lines[0], "starts over: only a process observed by URL") {
-		t.Errorf("the rig's own program: %q, %q", dir, lines)
+		t.Errorf("leakrig's own program: %q, %q", dir, lines)
 	}
 	s.Spec.Subject.URL = url
 	put("20261121T140000Z", "text", func(r *leak.Record) { r.Variants[1].Idle = &leak.Snapshot{} })

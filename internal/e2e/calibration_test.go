@@ -13,7 +13,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// The rig on leaks of known size and on healthy look-alikes: every planted leak is found with its size,
+// leakrig on leaks of known size and on healthy look-alikes: every planted leak is found with its size,
 // within 5 %, and no look-alike is called leaking. LEAKRIG_REPEATS is how often; the nightly tier makes
 // it 20.
 func TestCalibration(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// The control plane itself as the subject, with the rig's own work for it: pods that the scheduler places,
+// The control plane itself as the subject, with leakrig's own work for it: pods that the scheduler places,
 // Deployments that the controllers look after, watches that are walked away from. Kubernetes v1.34 does not leak by
 // any of it, and the verdict says so of each component.
 func TestKindControlPlane(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// engine is a command of the container engine that the rigs of the tests use: what kind's variable names, or the first
+// engine is a command of the container engine that the tests use: what kind's variable names, or the first
 // that answers.
 func engine(args ...string) *exec.Cmd {
 	name := os.Getenv("KIND_EXPERIMENTAL_PROVIDER")
@@ -145,7 +145,7 @@ func TestKind(t *testing.T) {
 	began := time.Now()
 	measure("process on kind", "process", "--cluster", "kind", "--reuse", "--placement", "process")
 	t.Logf("a run that reuses the cluster took %s", time.Since(began).Round(time.Second))
-	// A rig that is killed under load there leaves its namespace to the next one.
+	// a killed leakrig under load there leaves its namespace to the next one.
 	onExisting := []string{"--cluster", "existing", "--kubeconfig", kept[1]}
 	setenv(t, "TMPDIR", t.TempDir()) // its folder there is too young for the next one to remove
 	killed := start(t, append([]string{"run", "watch-then-delete", "--variant", "fixed", "--runs-dir", t.TempDir()}, onExisting...)...)
@@ -156,7 +156,7 @@ func TestKind(t *testing.T) {
 	_ = killed.cmd.Wait()
 	setenv(t, "TMPDIR", own)
 	if r := measure("process on existing", "process", onExisting...); !regexp.MustCompile(`removed what a run that was killed has left: .*namespace leakrig-`).MatchString(r.stderr) {
-		t.Errorf("the namespace of a rig that was killed: %s", r)
+		t.Errorf("the namespace of a killed leakrig: %s", r)
 	}
 	for name, per := range growth {
 		if math.Abs(per-growth["pod on kind"]) > 0.05 {

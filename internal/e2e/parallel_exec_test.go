@@ -13,7 +13,7 @@ import (
 
 // Parallel execs deadlock a real containerd's shim where ttrpc is v1.0.2, and do not where it is the one
 // that containerd names; the versions are those that the binaries in the nodes report. A deadlock neither
-// hangs the rig nor keeps a container from going.
+// hangs leakrig nor keeps a container from going.
 func TestParallelExec(t *testing.T) {
 	needsKind(t)
 	privateTmp(t)

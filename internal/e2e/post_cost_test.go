@@ -17,7 +17,7 @@ import (
 	"github.com/leakrig/leakrig/load"
 )
 
-// How many requests a second of CPU makes, of the rig's and of hey's and wrk's, against the same server on
+// How many requests a second of CPU makes, of leakrig's and of hey's and wrk's, against the same server on
 // loopback in one run: at least hey's. wrk is in C, and knows of no request what became of it; it is there as
 // the other end of the scale.
 //

@@ -128,7 +128,7 @@ func start(t *testing.T, args ...string) *rig {
 	return startWith(t, nil, args...)
 }
 
-// startWith starts a rig with further variables in its environment.
+// startWith starts a leakrig with further variables in its environment.
 func startWith(t *testing.T, env []string, args ...string) *rig {
 	t.Helper()
 	r := &rig{cmd: exec.Command(leakrig, args...), lines: make(chan string, 1000)}
@@ -260,7 +260,7 @@ func writeJSON(t *testing.T, path string, v any) {
 	}
 }
 
-// started lists the processes that a rig with this temporary folder has started and that still run:
+// started lists the processes that a leakrig with this temporary folder has started and that still run:
 // everything it starts has the folder in its arguments or its environment.
 func started(t *testing.T, tmp string) []int {
 	t.Helper()
@@ -334,7 +334,7 @@ func privateTmp(t *testing.T) string {
 	return tmp
 }
 
-// cache is the rig's, which tests share with it.
+// cache is leakrig's, which tests share with it.
 func cache(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv("LEAKRIG_CACHE"); dir != "" {

@@ -21,7 +21,7 @@ const moments = 10
 // judging, reporting. No process is left, the record is readable, and `leakrig clean` removes the rest.
 func TestNightlySignalsAtAnyMoment(t *testing.T) {
 	cache, theirs := t.TempDir(), cache(t)
-	// kube-apiserver is that of the rig's own cache, subjects are built in each run.
+	// kube-apiserver is that of leakrig's own cache, subjects are built in each run.
 	upstream := filepath.Join(theirs, "upstream")
 	if err := errors.Join(os.MkdirAll(upstream, 0o700), os.Symlink(upstream, filepath.Join(cache, "upstream"))); err != nil {
 		t.Fatal(err)

@@ -44,11 +44,11 @@ until [ "$(rounds "$1")" -ge "$end" ]; do sleep 0.1; done
 // maxSoakDir is the maximum size of the run directory of this soak, for any duration.
 const maxSoakDir = 4 << 20
 
-// A soak of days, compressed: the rig is killed at ten random moments and loses at most the round in flight each
-// time, its run directory stays small, and a second rig that observes it finds it clean. LEAKRIG_SOAK=12m makes
+// A soak of days, compressed: leakrig is killed at ten random moments and loses at most the round in flight each
+// time, its run directory stays small, and a second leakrig that observes it finds it clean. LEAKRIG_SOAK=12m makes
 // it as long, with the observation over all of it; docs/scale.md has what that printed.
 func TestSoak(t *testing.T) {
-	setenv(t, "TMPDIR", t.TempDir()) // a rig that is killed leaves its scratch folder to the next that starts a minute later
+	setenv(t, "TMPDIR", t.TempDir()) // a killed leakrig leaves its scratch folder to the next that starts a minute later
 	runs, long := t.TempDir(), time.Duration(0)
 	if text := os.Getenv("LEAKRIG_SOAK"); text != "" {
 		var err error
@@ -85,7 +85,7 @@ func TestSoak(t *testing.T) {
 	r := startWith(t, []string{"LEAKRIG_PPROF=" + pprof}, command...)
 	dir := runDir(t, runs)
 	waitFor(t, func() bool { return soaked(t, dir).Soak.Rounds >= 105 }) // as many snapshots as there will ever be
-	// An operation is a round of the soak. A rig that keeps every round grows by some 3 KiB in each, which is not clean here.
+	// An operation is a round of the soak. A leakrig that keeps every round grows by some 3 KiB in each, which is not clean here.
 	wait := filepath.Join(t.TempDir(), "wait.sh")
 	if err := os.WriteFile(wait, []byte(waitForRounds), 0o600); err != nil {
 		t.Fatal(err)

@@ -65,7 +65,7 @@ func TestWatchThenDelete(t *testing.T) {
 	})
 }
 
-// Swapping the modfiles, not the expectations, flips the verdict: the rig looks at the program and not
+// Swapping the modfiles, not the expectations, flips the verdict: leakrig looks at the program and not
 // at its name.
 func TestSwappedModfiles(t *testing.T) {
 	t.Parallel()
@@ -165,7 +165,7 @@ func TestControlPlaneDies(t *testing.T) {
 	}
 }
 
-// An API server that comes back before the rig gives it up costs the run nothing but time.
+// An API server that comes back before leakrig gives it up costs the run nothing but time.
 func TestControlPlaneComesBack(t *testing.T) {
 	t.Parallel()
 	tmp := privateTmp(t)
@@ -273,7 +273,7 @@ func killed(t *testing.T, at func(t *testing.T, r *rig, tmp string), rounds int)
 	}
 }
 
-// moduleVersion builds a subject and asks go version -m, not the rig.
+// moduleVersion builds a subject and asks go version -m, not leakrig.
 func moduleVersion(t *testing.T, subject, modfile, module string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), subject)

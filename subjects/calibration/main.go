@@ -101,7 +101,7 @@ type retained struct {
 
 var truth retained
 
-// String is the line that the rig's self-check reads.
+// String is the line that leakrig's self-check reads.
 func (r *retained) String() string {
 	return fmt.Sprintf("calibration: retained goroutines=%d bytes=%d descriptors=%d in %d operations",
 		r.goroutines.Load(), r.bytes.Load(), r.descriptors.Load(), r.operations.Load())
