@@ -64,7 +64,7 @@ func notArrived(v *leak.VariantRecord, shots []leak.Snapshot) string {
 }
 
 // goroutinesArrived reports whether every second operation left a goroutine in more than half of the rounds. A few
-// operations a round may allocate less than reading the counters varies by.
+// operations per round may allocate less than reading the counters varies by.
 func goroutinesArrived(shots []leak.Snapshot) bool {
 	rounds, with := 0, 0
 	for i := 1; i < len(shots); i++ {

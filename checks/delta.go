@@ -9,9 +9,9 @@ import (
 
 // Delta bounds what a metric gained from the baseline to the last round.
 type Delta struct {
-	Probe  string        `yaml:"probe" doc:"the probe that reads the metric"`
-	Metric string        `yaml:"metric,omitempty" doc:"which of the probe's metrics (default: its first)"`
-	Max    leak.Quantity `yaml:"max" doc:"the most it may gain over all rounds together, in the metric's unit"`
+	Probe  string        `yaml:"probe" doc:"probe of the metric"`
+	Metric string        `yaml:"metric,omitempty" doc:"metric of the probe (default: its first)"`
+	Max    leak.Quantity `yaml:"max" doc:"maximum total growth, in the metric's unit"`
 }
 
 // Reads tells the series that is judged.

@@ -14,9 +14,9 @@ import (
 
 // Growth bounds how much a metric grows per operation.
 type Growth struct {
-	Probe    string         `yaml:"probe" doc:"the probe that reads the metric"`
-	Metric   string         `yaml:"metric,omitempty" doc:"which of the probe's metrics (default: its first)"`
-	MaxPerOp *leak.Quantity `yaml:"maxPerOp,omitempty" doc:"a budget: how much it may grow per operation, in the metric's unit (default: none, any growth that is sustained is a leak)"`
+	Probe    string         `yaml:"probe" doc:"probe of the metric"`
+	Metric   string         `yaml:"metric,omitempty" doc:"metric of the probe (default: its first)"`
+	MaxPerOp *leak.Quantity `yaml:"maxPerOp,omitempty" doc:"maximum growth per operation, in the metric's unit (default: none, any sustained growth is a leak)"`
 }
 
 // Reads tells the series that is judged.
@@ -183,7 +183,7 @@ func growthGates(f *leak.Finding, s, tail series, all, end stats.Line, alpha flo
 		},
 		{
 			compare("upper limit", upper, "≤", bound, unit, "growth per operation that is still possible: upper end of the 95 % interval over all points or over the tail, the smaller one; clean needs it"),
-			holds, either, fmt.Sprintf("the scatter of the rounds allows %s per operation; %s or more operations a round", leak.FormatRate(upper, unit), more),
+			holds, either, fmt.Sprintf("the scatter of the rounds allows %s per operation; %s or more operations per round", leak.FormatRate(upper, unit), more),
 		},
 		{
 			compare("growth", all.Slope, ">", bound, unit, "Theil–Sen slope per operation over all points; leaking needs it"),

@@ -12,11 +12,11 @@ import (
 // Hung bounds the operations that never return. One that missed its deadline may have been slow: it is
 // hung when goroutines of the subject are still blocked where they were ten seconds later.
 type Hung struct {
-	Probe string        `yaml:"probe" doc:"a goroutine probe of the subject whose goroutines serve the operations"`
-	Match string        `yaml:"match,omitempty" doc:"Go regular expression that a frame of those goroutines matches, as for stack (default: any goroutine counts)"`
-	Max   leak.Quantity `yaml:"max" doc:"operations that may hang over all rounds together"`
+	Probe string        `yaml:"probe" doc:"goroutine probe of the subject that serves the operations"`
+	Match string        `yaml:"match,omitempty" doc:"Go regular expression for a frame of these goroutines, as for stack (default: all goroutines)"`
+	Max   leak.Quantity `yaml:"max" doc:"maximum number of hung operations over all rounds"`
 	// MaxSilent is a share: execs lose their output on a busy node, and have put their load on it.
-	MaxSilent float64 `yaml:"maxSilent,omitempty" doc:"share of the operations that may return without their output before the load counts as failed, as in 0.1 (default 0)"`
+	MaxSilent float64 `yaml:"maxSilent,omitempty" doc:"maximum share of operations that return without their output, as in 0.1 (default 0)"`
 }
 
 // JudgesHung reports whether a check of the scenario judges hung operations.

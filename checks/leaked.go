@@ -9,8 +9,8 @@ import (
 
 // Leaked bounds the goroutines that the runtime itself has found to be leaked.
 type Leaked struct {
-	Probe string        `yaml:"probe,omitempty" doc:"the probe that reads the runtime's goroutine leak profile"`
-	Max   leak.Quantity `yaml:"max,omitempty" doc:"the most that may leak over all rounds together"`
+	Probe string        `yaml:"probe,omitempty" doc:"probe of the runtime's goroutine leak profile"`
+	Max   leak.Quantity `yaml:"max,omitempty" doc:"maximum number of leaked goroutines over all rounds"`
 }
 
 // Reads tells the series that is judged.

@@ -11,9 +11,9 @@ import (
 
 // Stack bounds what stands on the stacks that match: goroutines, or bytes for the heap.
 type Stack struct {
-	Probe    string         `yaml:"probe,omitempty" doc:"the probe that reads the stacks"`
+	Probe    string         `yaml:"probe,omitempty" doc:"probe of the stacks"`
 	Match    string         `yaml:"match" doc:"Go regular expression; it must match the full name or the file:line of one frame, or the name of the creator"`
-	Callers  []string       `yaml:"callers,omitempty" doc:"further regular expressions, outermost first; each must match a frame, in this order, further out than the frame of match"`
+	Callers  []string       `yaml:"callers,omitempty" doc:"further regular expressions, outermost first, which must match outer frames in this order"`
 	State    string         `yaml:"state,omitempty" doc:"wait state, as a goroutine dump prints it (chan send)"`
 	Max      *leak.Quantity `yaml:"max,omitempty" doc:"maximum total growth over all rounds"`
 	MaxPerOp *leak.Quantity `yaml:"maxPerOp,omitempty" doc:"maximum growth per operation; without it and without max, any sustained growth is a leak"`

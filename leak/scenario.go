@@ -21,7 +21,7 @@ type Scenario struct {
 
 // Metadata names a scenario.
 type Metadata struct {
-	Name        string   `yaml:"name" doc:"lower-case letters, digits and dashes; the name of the run directory"`
+	Name        string   `yaml:"name" doc:"lower-case letters, digits and dashes; also the name of the run directory"`
 	Description string   `yaml:"description,omitempty" doc:"one or two sentences for the report"`
 	Links       []string `yaml:"links,omitempty" doc:"upstream issues and write-ups, https only"`
 }
@@ -60,9 +60,9 @@ type Block[T any] struct {
 
 // ClusterSpec is what a scenario asks of a cluster.
 type ClusterSpec struct {
-	Providers  []string `yaml:"providers,omitempty" doc:"the providers that this scenario runs on (default: all that are built in)"`
-	Kubernetes string   `yaml:"kubernetes,omitempty" doc:"version of the control plane (default: the provider's own choice)"`
-	Nodes      int      `yaml:"nodes,omitempty" doc:"nodes of the cluster, the first of them the control plane (default 1)"`
+	Providers  []string `yaml:"providers,omitempty" doc:"supported providers (default: all)"`
+	Kubernetes string   `yaml:"kubernetes,omitempty" doc:"version of the control plane (default: chosen by the provider)"`
+	Nodes      int      `yaml:"nodes,omitempty" doc:"number of nodes, including the control plane (default 1)"`
 }
 
 // ProbeOf is a probe and the component that it reads, "" for the program. Its name is what samples,
@@ -100,8 +100,8 @@ func (s *Spec) OwnClusters() bool {
 // Fixtures are objects that a cluster is filled with. Nothing runs behind them: only the API server knows
 // them.
 type Fixtures struct {
-	Nodes int `yaml:"nodes,omitempty" doc:"nodes that are ready and empty, 16 CPUs and 64 GiB each; on the embedded control plane"`
-	Pods  int `yaml:"pods,omitempty" doc:"running pods, spread over these nodes"`
+	Nodes int `yaml:"nodes,omitempty" doc:"number of ready, empty nodes with 16 CPUs and 64 GiB each; embedded control plane only"`
+	Pods  int `yaml:"pods,omitempty" doc:"number of running pods on these nodes"`
 }
 
 // PodsPerNode is how many pods fit on a node of the fixtures.
@@ -112,21 +112,21 @@ const PodsPerNode = 110
 type SubjectSpec struct {
 	Build        string            `yaml:"build,omitempty" doc:"a folder with one main package: a name below subjects/, or a path relative to the scenario file that starts with ./ or ../"`
 	Command      []string          `yaml:"command,omitempty" doc:"a local program and its arguments, instead of build"`
-	URL          string            `yaml:"url,omitempty" doc:"a program that runs already and is only read, instead of build: http, https or unix, below which pprof is found"`
-	URLs         []string          `yaml:"urls,omitempty" doc:"several programs that run already and are replicas of one another, instead of url"`
-	PID          int               `yaml:"pid,omitempty" doc:"process of the program at url, where it runs on this machine (default: the one whose socket listens at url)"`
+	URL          string            `yaml:"url,omitempty" doc:"URL of a running program (http, https or unix), instead of build"`
+	URLs         []string          `yaml:"urls,omitempty" doc:"URLs of several running replicas, instead of url"`
+	PID          int               `yaml:"pid,omitempty" doc:"process ID of the program at url on this machine (default: the process that listens at url)"`
 	Access       Access            `yaml:"access,omitempty" doc:"credentials for the program at url, and its certificate authority"`
 	Replicas     int               `yaml:"replicas,omitempty" doc:"number of instances of the program (default 1): operations go to each in turn, each is judged separately, and the report shows the worst"`
 	Args         []string          `yaml:"args,omitempty" doc:"arguments for every variant"`
 	Env          map[string]string `yaml:"env,omitempty" doc:"environment for every variant"`
-	Port         int               `yaml:"port,omitempty" doc:"port to listen on (default: a free one), given as PORT"`
+	Port         int               `yaml:"port,omitempty" doc:"port to listen on, passed as PORT (default: a free one)"`
 	Pprof        string            `yaml:"pprof,omitempty" doc:"path of net/http/pprof (default /debug/pprof)"`
-	Ready        string            `yaml:"ready,omitempty" doc:"path that answers 200 when the subject can take load (default /healthz)"`
-	ReadyTimeout Duration          `yaml:"readyTimeout,omitempty" doc:"how long the start may take (default 60s)"`
+	Ready        string            `yaml:"ready,omitempty" doc:"path that returns 200 when the subject is ready for load (default /healthz)"`
+	ReadyTimeout Duration          `yaml:"readyTimeout,omitempty" doc:"maximum duration of the start (default 60s)"`
 	Placement    map[string]string `yaml:"placement,omitempty" doc:"process or pod, by provider (default: process)"`
 	Rules        []PolicyRule      `yaml:"rules,omitempty" doc:"permissions of a pod in its namespace, as in an RBAC Role"`
-	Limits       map[string]string `yaml:"limits,omitempty" doc:"resource limits of a pod, as Kubernetes writes them (default memory: 1Gi)"`
-	Aliases      []string          `yaml:"aliases,omitempty" doc:"names under which a pod finds the program in /bin, as busybox has them"`
+	Limits       map[string]string `yaml:"limits,omitempty" doc:"resource limits of a pod in Kubernetes syntax (default memory: 1Gi)"`
+	Aliases      []string          `yaml:"aliases,omitempty" doc:"further names of the program in /bin of its pod"`
 	Components   []ComponentSpec   `yaml:"components,omitempty" doc:"components of the cluster to observe, in addition to a program or instead of one; every variant then has its own cluster"`
 }
 
@@ -146,18 +146,18 @@ func (s SubjectSpec) Addresses() []string {
 
 // Access is how a program that runs already lets itself be read. Files are relative to the scenario's.
 type Access struct {
-	CA        string `yaml:"ca,omitempty" doc:"PEM file with the authorities that its certificate may come from"`
+	CA        string `yaml:"ca,omitempty" doc:"PEM file with the certificate authorities of the server"`
 	Cert      string `yaml:"cert,omitempty" doc:"PEM file with the client's certificate"`
 	Key       string `yaml:"key,omitempty" doc:"PEM file with its key"`
 	TokenFile string `yaml:"tokenFile,omitempty" doc:"file with a bearer token"`
-	Insecure  bool   `yaml:"insecure,omitempty" doc:"take any certificate"`
+	Insecure  bool   `yaml:"insecure,omitempty" doc:"accept any certificate"`
 }
 
 // ComponentSpec is a part of the cluster that is observed.
 type ComponentSpec struct {
 	Component string         `yaml:"component" doc:"kubelet, containerd, containerd-shim (of the program's pod), kube-apiserver, kube-scheduler or kube-controller-manager"`
-	Name      string         `yaml:"name,omitempty" doc:"what checks and reports call it (default: the component); its probes are NAME/PROBE"`
-	Node      string         `yaml:"node,omitempty" doc:"the node, as in control-plane or worker2 (default: the first; for kubelet, containerd and its shim the one that the program's pod is on)"`
+	Name      string         `yaml:"name,omitempty" doc:"name in checks and reports (default: the component); its probes are NAME/PROBE"`
+	Node      string         `yaml:"node,omitempty" doc:"node, as in control-plane or worker2 (default: the first; for kubelet, containerd and its shim the node of the program's pod)"`
 	Probes    []Block[Probe] `yaml:"probes" doc:"measurements at every snapshot"`
 }
 
@@ -195,32 +195,32 @@ type PolicyRule struct {
 type Variant struct {
 	Name        string            `yaml:"name" doc:"unique within the scenario"`
 	Description string            `yaml:"description,omitempty" doc:"one sentence for the report"`
-	Modfile     string            `yaml:"modfile,omitempty" doc:"the go.mod that this variant is built with, a file in the subject's folder"`
-	Rewrite     string            `yaml:"rewrite,omitempty" doc:"a Go file in the subject's folder with one function, whose body replaces that of the same function of a module at build time; it re-enacts a version that can no longer be had, and the report says so"`
-	Args        []string          `yaml:"args,omitempty" doc:"arguments after the subject's own"`
-	Env         map[string]string `yaml:"env,omitempty" doc:"environment on top of the subject's own"`
-	Node        []NodePin         `yaml:"node,omitempty" doc:"commands of the node at other versions than its image has, built from upstream modules"`
+	Modfile     string            `yaml:"modfile,omitempty" doc:"go.mod of this variant, a file in the subject's folder"`
+	Rewrite     string            `yaml:"rewrite,omitempty" doc:"Go file in the subject's folder with one function, whose body replaces that of the same function of a module at build time, to restore a version that is no longer available; the report says so"`
+	Args        []string          `yaml:"args,omitempty" doc:"arguments after those of the subject"`
+	Env         map[string]string `yaml:"env,omitempty" doc:"environment in addition to the subject's"`
+	Node        []NodePin         `yaml:"node,omitempty" doc:"commands of the node at other versions, built from upstream modules"`
 	Expect      Expectation       `yaml:"expect" doc:"clean or leaking"`
-	Fingerprint []string          `yaml:"fingerprint,omitempty" doc:"names of the checks that must all find the leak; needed where leaking is expected"`
+	Fingerprint []string          `yaml:"fingerprint,omitempty" doc:"names of the checks that must all find the leak; required if leaking is expected"`
 }
 
 // NodePin is a command of the node at a pinned version.
 type NodePin struct {
 	Command string            `yaml:"command" doc:"containerd (with its shim and ctr), kubelet or runc"`
 	Version string            `yaml:"version" doc:"release, as in v1.7.35"`
-	Modules map[string]string `yaml:"modules,omitempty" doc:"versions of modules that it is built with instead of those its go.mod names, by module path"`
+	Modules map[string]string `yaml:"modules,omitempty" doc:"versions of modules that replace those in its go.mod, by module path"`
 }
 
 // Warmup is load that is not measured: first-use allocations and connection pools belong there.
 type Warmup struct {
-	Rounds int             `yaml:"rounds" doc:"rounds to throw away (default 1)"`
-	Round  []Block[Action] `yaml:"round,omitempty" doc:"the actions of a warm-up round (default: those of a measured one)"`
+	Rounds int             `yaml:"rounds" doc:"number of rounds (default 1)"`
+	Round  []Block[Action] `yaml:"round,omitempty" doc:"actions of a warm-up round (default: those of a measured one)"`
 }
 
 // SettleSpec says when the goroutines of a subject count as settled.
 type SettleSpec struct {
-	Quiet   Duration `yaml:"quiet,omitempty" doc:"settled when no group of goroutines had a lower minimum over this window than over the window before (default 1s); the idle wait after the last round is ten times as long"`
-	Timeout Duration `yaml:"timeout,omitempty" doc:"a snapshot taken after this long is marked unsettled (default 30s)"`
+	Quiet   Duration `yaml:"quiet,omitempty" doc:"quiet window: settled when no group of goroutines has a lower minimum than in the window before (default 1s); idling takes ten windows"`
+	Timeout Duration `yaml:"timeout,omitempty" doc:"maximum settling time, after which the snapshot is marked unsettled (default 30s)"`
 }
 
 // SourceDir is where subjects that are named, not pathed, are built from.

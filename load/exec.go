@@ -46,8 +46,8 @@ type Exec struct {
 	podsOf    `yaml:",inline"`
 	Container string `yaml:"container,omitempty" doc:"container of the pod (default: its first)"`
 	Stdin     string `yaml:"stdin,omitempty" doc:"text for the standard input, which then ends"`
-	TTY       bool   `yaml:"tty,omitempty" doc:"with a terminal, where standard error arrives as standard output"`
-	Protocol  string `yaml:"protocol,omitempty" doc:"websocket, as kubectl has it since v1.31, or spdy"`
+	TTY       bool   `yaml:"tty,omitempty" doc:"allocate a terminal, which merges standard error into standard output"`
+	Protocol  string `yaml:"protocol,omitempty" doc:"websocket, as in kubectl since v1.31, or spdy"`
 	pace      `yaml:",inline"`
 	expected  `yaml:",inline"`
 }

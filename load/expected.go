@@ -8,8 +8,8 @@ import (
 
 // expected is how a program should end. It is part of an action's configuration.
 type expected struct {
-	Exit   int    `yaml:"exit,omitempty" doc:"the expected exit code (default 0); any other is a failed operation"`
-	Output string `yaml:"output,omitempty" doc:"regular expression that the standard output (its first 64 KiB) must match; an operation that ends as expected but without it has failed, and is counted as silent"`
+	Exit   int    `yaml:"exit,omitempty" doc:"expected exit code (default 0); operations with another one fail"`
+	Output string `yaml:"output,omitempty" doc:"regular expression that the first 64 KiB of standard output must match; other operations fail and count as silent"`
 }
 
 func (e expected) validate(bad *problems) {

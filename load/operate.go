@@ -26,10 +26,10 @@ const (
 
 // pace says how the operations of a round are started. It is part of every action's configuration.
 type pace struct {
-	Times       int           `yaml:"times,omitempty" doc:"operations a round"`
-	Concurrency int           `yaml:"concurrency,omitempty" doc:"operations under way at once, at most"`
-	Rate        float64       `yaml:"rate,omitempty" doc:"operations started a second, at most (default: as fast as concurrency allows)"`
-	Timeout     leak.Duration `yaml:"timeout,omitempty" doc:"an operation that takes longer has failed"`
+	Times       int           `yaml:"times,omitempty" doc:"operations per round"`
+	Concurrency int           `yaml:"concurrency,omitempty" doc:"maximum number of concurrent operations"`
+	Rate        float64       `yaml:"rate,omitempty" doc:"maximum number of operations started per second (default: limited by concurrency)"`
+	Timeout     leak.Duration `yaml:"timeout,omitempty" doc:"maximum duration of an operation; longer ones fail"`
 	// Lag is how much later the first operation is due than the load begins. Only workers have one: those of a
 	// rate would all begin with an operation at once.
 	Lag leak.Duration `yaml:"-"`

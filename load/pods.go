@@ -18,7 +18,7 @@ const maxPods = 1000
 
 // podsOf says which pods an action is about. It is part of its configuration.
 type podsOf struct {
-	Namespace string `yaml:"namespace,omitempty" doc:"namespace of the pods that the selector means (default: the run's)"`
+	Namespace string `yaml:"namespace,omitempty" doc:"namespace of the selected pods (default: the run's)"`
 	Selector  string `yaml:"selector,omitempty" doc:"label selector of pods, as in app=web (default: the subject's own pod)"`
 }
 

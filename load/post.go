@@ -37,8 +37,8 @@ type Post struct {
 	Body     string            `yaml:"body,omitempty" doc:"request body"`
 	BodyFile string            `yaml:"bodyFile,omitempty" doc:"file with the body, relative to the scenario, instead of body"`
 	pace     `yaml:",inline"`
-	Status   int    `yaml:"status,omitempty" doc:"the expected status; any other is a failed operation"`
-	Answer   string `yaml:"answer,omitempty" doc:"Go regular expression that the body of the answer must match; any other is a failed operation"`
+	Status   int    `yaml:"status,omitempty" doc:"expected status; operations with another one fail"`
+	Answer   string `yaml:"answer,omitempty" doc:"Go regular expression that the response body must match; other operations fail"`
 }
 
 // Scaled has factor times the operations (leak.Scaler).

@@ -14,14 +14,14 @@ import (
 var goroutineKind = leak.Kind[leak.Probe]{
 	Name: "goroutine",
 	Doc: "Goroutines, grouped by wait state, stack and creator. " +
-		"Reads /goroutine as a profile and, up to dumpLimit goroutines, as a text dump, which alone has creators and exact wait states.",
-	Metrics: []leak.Metric{{Name: "count", Unit: "goroutines", Doc: "goroutines, without the one that serves the probe"}},
+		"It reads /goroutine as a profile and, up to dumpLimit goroutines, as a text dump. Only the dump has creators and exact wait states.",
+	Metrics: []leak.Metric{{Name: "count", Unit: "goroutines", Doc: "goroutines, without the one that serves leakrig"}},
 	New:     func() leak.Probe { return &Goroutine{DumpLimit: 20_000} },
 }
 
 // Goroutine reads goroutines. It polls (leak.Poller), so it is what the settle loop watches.
 type Goroutine struct {
-	DumpLimit int `yaml:"dumpLimit,omitempty" doc:"no text dump above this many goroutines, since writing one stops the subject"`
+	DumpLimit int `yaml:"dumpLimit,omitempty" doc:"maximum number of goroutines for a text dump, which stops the subject"`
 }
 
 // Validate refuses a negative limit.

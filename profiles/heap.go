@@ -13,7 +13,7 @@ import (
 
 var heapKind = leak.Kind[leak.Probe]{
 	Name: "heap",
-	Doc: "Live heap after two forced collections: exact figures from runtime.MemStats for bounds, the sampled profile to say where. " +
+	Doc: "Live heap after two forced collections: exact figures from runtime.MemStats, and the sampled profile for the place. " +
 		"One collection would leave sync.Pool victims and finalizers behind.",
 	Metrics: []leak.Metric{
 		{Name: "alloc", Unit: "bytes", Coarse: 2 << 10, Doc: "MemStats.HeapAlloc"},

@@ -14,7 +14,7 @@ import (
 
 var processKind = leak.Kind[leak.Probe]{
 	Name: "process",
-	Doc:  "The process as the kernel sees it, from /proc.",
+	Doc:  "Resources of the process from /proc.",
 	Metrics: []leak.Metric{
 		{Name: "rss", Unit: "bytes", Coarse: 4 << 20, Doc: "resident memory (VmRSS)"},
 		{Name: "descriptors", Unit: "descriptors", Doc: "open file descriptors"},

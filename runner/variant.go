@@ -230,7 +230,7 @@ func (m *measurement) one(ctx context.Context, i int) error {
 		err = m.healthy(ctx)
 	}
 	m.pace.end()
-	return err
+	return m.restarted(ctx, err)
 }
 
 // load runs the actions of one round.

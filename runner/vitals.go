@@ -101,6 +101,23 @@ func (m *measurement) look(ctx context.Context) ([]leak.Activity, error) {
 	return did, nil
 }
 
+// restarted returns the restart that caused err, a failed reading or load, or err itself. leakrig knows how its own
+// subjects end; of a running program it sees only that a connection broke.
+func (m *measurement) restarted(ctx context.Context, err error) error {
+	var known *leak.RestartedError
+	if err == nil || m.Vitals == nil || m.Scenario.Spec.Subject.URL == "" || ctx.Err() != nil || errors.As(err, &known) {
+		return err
+	}
+	again := m.together(func(_ int, one *measurement) error {
+		_, err := one.look(ctx)
+		return err
+	})
+	if errors.As(again, &known) {
+		return again
+	}
+	return err
+}
+
 // loadWatched runs the load of a round on all replicas and records their activity. Activity may follow the load after
 // a moment.
 func (m *measurement) loadWatched(ctx context.Context, round int) ([]leak.Tally, error) {

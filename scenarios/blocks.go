@@ -19,7 +19,7 @@ const nameKey = "name"
 const workersKey = "workers"
 
 // workersDoc documents it.
-const workersDoc = "workers in the cluster that share the operations, each a pod of leakrig itself (default: none, leakrig performs them)"
+const workersDoc = "number of worker pods in the cluster that share the operations (default: none, leakrig performs them)"
 
 // decodeBlocks decodes a list of actions, probes or checks (named by what). An entry of unknown kind keeps its place
 // with a nil Value.
