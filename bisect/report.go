@@ -182,7 +182,7 @@ func grew(s Step) string {
 		text += " " + g.Unit
 	}
 	if g.InAll {
-		text += " in all"
+		text += " in total"
 	}
 	return text
 }
@@ -202,7 +202,7 @@ func measure(g Growth) string {
 		unit = ", " + unit
 	}
 	if g.InAll {
-		return g.Check + unit + " in all"
+		return g.Check + unit + " in total"
 	}
 	return g.Check + unit + " per operation"
 }

@@ -107,7 +107,7 @@ type surplus struct {
 //
 //   - the cost of reading the counters, which is measured right before the load. It grows with the output, which the
 //     load may have made longer, by a cost per line from all readings without load;
-//   - twice that difference as a margin;
+//   - twice the largest error with which one reading predicts the cost of the next;
 //   - the activity in the same time without load, from the mean and the spread of its stretches without load.
 //
 // It returns false if the record lacks the data.

@@ -242,7 +242,7 @@ func moduleOf(f leak.Frame, modules []leak.Module) *leak.Module {
 	return best
 }
 
-// standard tells the packages of the standard library: the first element of their path has no dot.
+// standard reports whether a package is in the standard library: the first element of its path has no dot.
 func standard(pkg string) bool {
 	first, _, _ := strings.Cut(pkg, "/")
 	return pkg != "main" && !strings.Contains(first, ".")

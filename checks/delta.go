@@ -14,7 +14,7 @@ type Delta struct {
 	Max    leak.Quantity `yaml:"max" doc:"maximum total growth, in the metric's unit"`
 }
 
-// Reads tells the series that is judged.
+// Reads returns the judged series.
 func (c *Delta) Reads() (probe, metric string) { return c.Probe, c.Metric }
 
 // Validate returns all problems of the configuration.

@@ -23,7 +23,7 @@ func (m matcher) worst(e evidence, f leak.Finding) *leak.Finding {
 		s := series{unit: m.unit}
 		err := e.read(&s, func(shot *leak.Snapshot) (float64, error) { return m.counts[shot][id], nil })
 		if gain, _ := s.net(); err == nil && (!f.Unbounded && s.rate() <= f.Bound || m.unit == "goroutines" && gain <= ComeAndGo) {
-			continue // whatever came and went, it did not grow
+			continue // transient, but not growing
 		}
 		one := f
 		one.Gates = []leak.Gate{}

@@ -19,7 +19,7 @@ type Growth struct {
 	MaxPerOp *leak.Quantity `yaml:"maxPerOp,omitempty" doc:"maximum growth per operation, in the metric's unit (default: none, any sustained growth is a leak)"`
 }
 
-// Reads tells the series that is judged.
+// Reads returns the judged series.
 func (c *Growth) Reads() (probe, metric string) { return c.Probe, c.Metric }
 
 // TestsTrend says that the check draws on the false-alarm budget.

@@ -24,7 +24,7 @@ func JudgesHung(s *leak.Scenario) bool {
 	return slices.ContainsFunc(s.Spec.Checks, func(b leak.Block[leak.Check]) bool { _, ok := b.Value.(*Hung); return ok })
 }
 
-// Reads tells the probe whose goroutines are looked at.
+// Reads returns the probe of the goroutines.
 func (c *Hung) Reads() (probe, metric string) { return c.Probe, "" }
 
 // Validate returns all problems of the configuration.

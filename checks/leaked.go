@@ -13,7 +13,7 @@ type Leaked struct {
 	Max   leak.Quantity `yaml:"max,omitempty" doc:"maximum number of leaked goroutines over all rounds"`
 }
 
-// Reads tells the series that is judged.
+// Reads returns the judged series.
 func (c *Leaked) Reads() (probe, metric string) { return c.Probe, "" }
 
 // Validate returns all problems of the configuration.

@@ -81,7 +81,7 @@ func (s Size) Error() float64 {
 	return math.Abs(s.Found-s.Planted) / s.Planted
 }
 
-// Floor is the smallest growth that one check can detect.
+// Floor is the growth that one check cannot distinguish from none.
 type Floor struct {
 	Scenario string  `json:"scenario"`
 	Check    string  `json:"check"`

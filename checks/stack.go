@@ -20,7 +20,7 @@ type Stack struct {
 	Each     bool           `yaml:"each,omitempty" doc:"judge each matching stack separately instead of their sum, so that a shrinking stack cannot hide a growing one"`
 }
 
-// Reads tells the probe whose stacks are judged.
+// Reads returns the probe of the judged stacks.
 func (c *Stack) Reads() (probe, metric string) { return c.Probe, "" }
 
 // TestsTrend says whether the check draws on the false-alarm budget.
@@ -46,7 +46,7 @@ func (c *Stack) Validate() error {
 		errs = append(errs, needBound("max", *c.Max))
 	}
 	if c.Each && c.Max != nil {
-		errs = append(errs, &leak.FieldError{Field: "each", Problem: "cannot be combined with max", Hint: "a bound in all is one of the sum"})
+		errs = append(errs, &leak.FieldError{Field: "each", Problem: "cannot be combined with max", Hint: "max is a bound on the sum"})
 	}
 	return errors.Join(append(errs, optionalBound("maxPerOp", c.MaxPerOp))...)
 }

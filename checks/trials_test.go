@@ -10,7 +10,7 @@ import "math"
 // trials is how many repetitions stand for that many of the full size.
 func trials(full int) int { return max((full+share-1)/share, 1) }
 
-// slack is what a bound on a share p, which holds as it stands at the full size, gets added at n repetitions:
+// slack returns what to add to a bound on a share p, which holds at the full size, at n repetitions:
 // three standard errors, less those of the full size.
 func slack(p float64, n, full int) float64 {
 	spread := p * (1 - p)

@@ -416,7 +416,7 @@ func (j *judgement) stacks() {
 // name is the stack in one line.
 func (sv *StackVerdict) name() string {
 	if sv.Stack == nil {
-		return "goroutines in all, on no single stack"
+		return "goroutines in total, on no single stack"
 	}
 	return sv.Stack.String()
 }

@@ -118,7 +118,7 @@ func (r checkRow) Title() string {
 	return r.Check
 }
 
-// Growth is the growth per operation, "–" where there were no two rounds to tell it from; "+1 in all" where
+// Growth is the growth per operation, "–" where there were no two rounds to tell it from; "+1 in total" where
 // a rate would say nothing, since the check judges what came at once.
 func (c checkCell) Growth() string {
 	if c.Finding == nil || len(rounds(c.Finding.Points)) < 2 {
@@ -133,7 +133,7 @@ func (c checkCell) Growth() string {
 // InAll reports whether a rate is meaningless.
 func (c checkCell) InAll() bool { return c.Finding.InAll() }
 
-// Change is what the series grew by from the baseline to the last round: "+140 in all".
+// Change is what the series grew by from the baseline to the last round: "+140 in total".
 func (c checkCell) Change() string {
 	if c.Finding == nil || c.InAll() || len(rounds(c.Finding.Points)) < 2 {
 		return ""
@@ -143,7 +143,7 @@ func (c checkCell) Change() string {
 
 func (c checkCell) gained() string {
 	points := rounds(c.Finding.Points)
-	return leak.FormatDelta(points[len(points)-1].Value-points[0].Value, c.Finding.Unit) + " in all"
+	return leak.FormatDelta(points[len(points)-1].Value-points[0].Value, c.Finding.Unit) + " in total"
 }
 
 // Interval is the 95 % interval of Growth, "" where none was computed.

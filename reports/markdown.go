@@ -112,7 +112,7 @@ func markdownVariant(b *bytes.Buffer, x variant, sources leak.Sources, shown map
 func markdownStack(g leak.StackGrowth, unit string, inAll bool) string {
 	grew := perOperation(g.PerOperation, unit)
 	if inAll {
-		grew = leak.FormatDelta(float64(g.To-g.From), unit) + " in all"
+		grew = leak.FormatDelta(float64(g.To-g.From), unit) + " in total"
 	}
 	lines := []string{grew + ": " + stackTitle(g)}
 	frames, more := head(g.Stack.Frames, 12)

@@ -50,7 +50,7 @@ func perOperation(v float64, unit string) string {
 	return rate(v, unit) + " " + unit + " per operation"
 }
 
-// bound is "2.0 KiB per operation" or "10 in all".
+// bound is "2.0 KiB per operation" or "10 in total".
 func bound(f leak.Finding) string {
 	if f.Unbounded {
 		return "none: growth that is sustained is a leak"
@@ -58,7 +58,7 @@ func bound(f leak.Finding) string {
 	if f.BoundPerOperation {
 		return value(f.Bound, f.Unit) + " per operation"
 	}
-	return value(f.Bound, f.Unit) + " in all"
+	return value(f.Bound, f.Unit) + " in total"
 }
 
 // comparison returns the numbers of a gate as a true statement: "20.3 KiB > 2.0 KiB". Numbers without a unit can be

@@ -152,7 +152,7 @@ func nightNames(args []string) ([]string, error) {
 }
 
 // lockRuns locks a runs directory. It never waits: two nightly runs in one folder are a mistake, and the second would
-// measure the first. The kernel releases the lock when the process ends.
+// measure the first. The kernel releases the lock when the process ends, also when it crashes or is killed.
 func lockRuns(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, leak.WithHint(fmt.Errorf("runs directory: %w", err), "is the disk full or the folder read-only? --runs-dir names another one")

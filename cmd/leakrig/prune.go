@@ -17,8 +17,8 @@ import (
 	"github.com/leakrig/leakrig/reports"
 )
 
-// pruneRule says which run directories are old. One is removed that is older than Days (a soak since its last round), is none of the Last
-// newest of its scenario, and is not the newest of its scenario with its result.
+// pruneRule selects run directories to remove: older than Days (a soak since its last round), not among the Last newest
+// of their scenario, and not the newest of their scenario with their result.
 type pruneRule struct{ Days, Last int }
 
 // defaultRule keeps a month, and of what is run rarely the last ten.

@@ -200,7 +200,7 @@ func (f *runFlags) repeat(w io.Writer, once func() (int, error)) (int, error) {
 			return 0, err
 		}
 		codes = append(codes, code)
-		if code == leak.ExitInterrupted { // which tells nothing of the share
+		if code == leak.ExitInterrupted { // which does not count
 			break
 		}
 		whole++

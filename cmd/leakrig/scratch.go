@@ -20,7 +20,7 @@ const (
 	scratchMaking  = ".in-the-making"
 )
 
-// newScratch makes such a folder, after what killed runs have left was removed.
+// newScratch creates such a folder and removes those of killed runs.
 func newScratch() (dir string, remove func(), err error) {
 	sweepKilled()
 	dir, err = os.MkdirTemp("", scratchPattern)
@@ -30,7 +30,7 @@ func newScratch() (dir string, remove func(), err error) {
 	making := filepath.Join(dir, scratchMaking)
 	unlock, err := upstream.Share(making)
 	if err == nil {
-		err = os.Rename(making, filepath.Join(dir, scratchLock)) // the lock is the file's, whatever its name
+		err = os.Rename(making, filepath.Join(dir, scratchLock)) // the lock stays with the renamed file
 	}
 	if err != nil {
 		os.RemoveAll(dir)

@@ -44,7 +44,7 @@ func runScripts(t *testing.T, dir string) {
 			env.Setenv("PATH", tools+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("LEAKRIG_CACHE", filepath.Join(env.WorkDir, "cache"))
 			env.Setenv("TMPDIR", env.WorkDir)
-			for _, name := range []string{"PORT1", "PORT2", "PORT3"} { // nobody listens there yet
+			for _, name := range []string{"PORT1", "PORT2", "PORT3"} { // free ports
 				l, err := net.Listen("tcp", "127.0.0.1:0")
 				if err != nil {
 					return err

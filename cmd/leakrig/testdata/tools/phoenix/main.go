@@ -1,7 +1,6 @@
-// Command phoenix is a subject that leaks a goroutine with every request to /work and begins anew after every twelve:
-// phoenix exit ends, for a loop around it, and phoenix exec becomes itself again, the same process for the kernel.
-// phoenix daemon leaves a child behind that has a session of its own and no parent any more; its number is in the file
-// daemon.pid. phoenix tame does none of it.
+// Command phoenix is a subject that leaks a goroutine with every request to /work and restarts after every twelve:
+// phoenix exit exits, for a loop around it, and phoenix exec executes itself in the same process. phoenix daemon leaves
+// a child in another session without a parent; its number is in the file daemon.pid. phoenix tame does not restart.
 package main
 
 import (

@@ -1,6 +1,5 @@
-// Command served is a process that leakrig did not start: it serves pprof in the current folder's way (plain, tls
-// or unix) and, on a port of its own, /leak, /fine and, to leak by the clock from then on, /drip. Its addresses
-// are in the files pprof.url and load.url.
+// Command served is a process that leakrig did not start: it serves pprof (plain, tls or unix) and, on another port,
+// /leak, /fine, and /drip, which starts a leak by time. It writes its addresses to the files pprof.url and load.url.
 package main
 
 import (
