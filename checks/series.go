@@ -95,18 +95,24 @@ func (e evidence) metricSeries(probe, metric string) (series, error) {
 	return s, err
 }
 
-// objects is how many objects of the heap a probe saw more of at the end than at the baseline, 0 where it does not
-// count them.
+// objects returns the growth of heap objects from the baseline to the last round, as counted by the probe or, if it
+// counts none, by another probe of the program; 0 if none does.
 func (e evidence) objects(probe string) float64 {
 	shots := wholeRounds(&e.Variant, e.Rounds)
 	if len(shots) == 0 {
 		return 0
 	}
-	first, last := shots[0].Sample(probe), shots[len(shots)-1].Sample(probe)
-	if first == nil || last == nil {
-		return 0
+	first, last := &shots[0], &shots[len(shots)-1]
+	for _, sample := range append([]leak.Sample{{Probe: probe}}, last.Samples...) {
+		a, b := first.Sample(sample.Probe), last.Sample(sample.Probe)
+		if a == nil || b == nil {
+			continue
+		}
+		if after, ok := b.Values["objects"]; ok {
+			return max(0, after-a.Values["objects"])
+		}
 	}
-	return max(0, last.Values["objects"]-first.Values["objects"])
+	return 0
 }
 
 // newGoroutines is how many goroutines, or descriptors, came from the baseline to the last round, and how many of

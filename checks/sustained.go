@@ -53,7 +53,10 @@ const (
 	slowUnits, fewUnits, exactUnits = 1000, 300, 50
 	slowShare                       = 1. / 3 // of the time budget
 	objectsPerEntry                 = 16
-	largestBytes                    = 256 << 20
+	// A cache that more than half of the operations hit is not considered. Fewer new objects per operation than
+	// inlineObjects are noise.
+	fewestEntries, inlineObjects = 0.5, 0.02
+	largestBytes                 = 256 << 20
 )
 
 // madOfNormal is the standard deviation of a normal distribution over its median absolute deviation.
@@ -385,7 +388,7 @@ func (s series) flat() bool {
 }
 
 // grownEntries returns how many entries a cache, pool or ring would hold by now: one per operation since the onset,
-// or more if the series itself shows more. So 500 requests may be counted as 500 operations or as one. Heap objects
+// fewer if the operations add fewer objects, or more if the series itself shows more. So 500 requests may be counted as 500 operations or as one. Heap objects
 // count only at the end of a run with few operations, since one entry may have hundreds of objects.
 func (u *sustained) grownEntries(e evidence) float64 {
 	late := u.s.tail(len(u.s.points) - u.s.onset())
@@ -396,9 +399,19 @@ func (u *sustained) grownEntries(e evidence) float64 {
 	case gain >= largestBytes && e.Spent >= 1: // the runner does not make a program grow further
 		return max(n, manyEntries)
 	case e.Spent < 1 || e.For <= 0 || n >= slowUnits:
-		return n
+		return n * u.entriesPerOperation()
 	}
 	return max(n, u.s.objects/objectsPerEntry)
+}
+
+// entriesPerOperation estimates how many entries an operation adds to a cache, between fewestEntries and one: an entry
+// has at least one object of the heap, unless entries are stored in one large object, which adds none.
+func (u *sustained) entriesPerOperation() float64 {
+	_, n := u.s.net()
+	if perOperation := u.s.objects / n; perOperation >= inlineObjects {
+		return min(max(perOperation, fewestEntries), 1)
+	}
+	return 1
 }
 
 // neededEntries returns how many entries rule out a cache, pool or ring that is still filling. Fewer are needed as
