@@ -55,22 +55,27 @@ func TestFalseAlarmRate(t *testing.T) {
 }
 
 func TestFeasible(t *testing.T) {
+	one := quantity(1)
 	for _, tt := range []struct {
 		rounds, checks, variants int
+		bound                    *leak.Quantity
 		want                     string // of the hint; "" is feasible
 	}{
-		{5, 0, 3, ""}, // only bounds, no trends
-		{5, 1, 1, ""}, // 2/7! = 4.0e-4 of 1e-3
-		{5, 2, 1, ""}, // of 5e-4
-		{5, 3, 1, "6 rounds are enough"},
-		{4, 1, 1, "5 rounds are enough for a series without noise, 6 leave room"},
-		{7, 3, 6, ""},
-		{5, 3, 6, "6 rounds are enough"},
-		{6, 40, 40, "8 rounds are enough"},
+		{5, 0, 3, one, ""}, // only bounds, no trends
+		{5, 1, 1, one, ""}, // 2/7! = 4.0e-4 of 1e-3
+		{5, 2, 1, one, ""}, // of 5e-4
+		{5, 3, 1, one, "6 rounds are enough"},
+		{4, 1, 1, one, "5 rounds are enough for a series without noise, 6 leave room"},
+		{7, 3, 6, one, ""},
+		{5, 3, 6, one, "6 rounds are enough"},
+		{6, 40, 40, one, "8 rounds are enough"},
+		{5, 1, 1, nil, ""}, // 4/7! = 7.9e-4 of 1e-3, since there are two windows without a bound
+		{5, 2, 1, nil, "6 rounds are enough"},
+		{6, 3, 6, nil, "7 rounds are enough"},
 	} {
 		s := &leak.Scenario{Spec: leak.Spec{Rounds: tt.rounds, Checks: []leak.Block[leak.Check]{{Kind: "delta", Value: &Delta{}}}}}
 		for range tt.checks {
-			s.Spec.Checks = append(s.Spec.Checks, leak.Block[leak.Check]{Kind: "growth", Value: &Growth{}})
+			s.Spec.Checks = append(s.Spec.Checks, leak.Block[leak.Check]{Kind: "growth", Value: &Growth{MaxPerOp: tt.bound}})
 		}
 		err := Feasible(s, tt.variants)
 		if (err == nil) != (tt.want == "") || !strings.Contains(leak.Hint(err), tt.want) {

@@ -50,6 +50,7 @@ func Feasible(s *leak.Scenario, variants int) error {
 	}
 	variants *= s.Spec.Subject.Copies()
 	share, rounds := alpha(s, variants, len(s.Spec.Looks())), s.Spec.MostRounds()
+	perfect := func(rounds int) float64 { return windows(s) * perfect(rounds) }
 	need := max(rounds, minRounds)
 	for perfect(need) > share && need < stats.MaxExact {
 		need++
@@ -66,7 +67,24 @@ func Feasible(s *leak.Scenario, variants int) error {
 	return leak.WithHint(
 		fmt.Errorf("rounds: %d can never show that something leaks: even a perfect trend over them has p = %.2g, and the false-alarm budget of %g, shared by %d trend tests (checks × variants%s), leaves %.2g",
 			rounds, perfect(rounds), falseAlarmBudget, tests*variants, replicas(s), share),
-		"%d rounds are enough for a series without noise, %d leave room for it; fewer checks or variants need fewer rounds", need, moreRounds(need, share))
+		"%d rounds are enough for a series without noise, %d leave room for it; fewer checks or variants need fewer rounds", need, moreRounds(need, share/windows(s)))
+}
+
+// windows returns how many windows the trend tests of the scenario have at most: without a bound, two (judgeSustained).
+func windows(s *leak.Scenario) float64 {
+	for _, b := range s.Spec.Checks {
+		switch c := b.Value.(type) {
+		case *Growth:
+			if c.MaxPerOp == nil {
+				return 2
+			}
+		case *Stack:
+			if c.MaxPerOp == nil && c.Max == nil {
+				return 2
+			}
+		}
+	}
+	return 1
 }
 
 // perfect is the p-value of a series that rises in every round and is the same after idling: the smallest

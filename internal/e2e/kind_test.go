@@ -201,7 +201,7 @@ func TestKindInterrupt(t *testing.T) {
 				return node != "" && engine("exec", node, "pidof", "kubeadm").Run() == nil
 			})
 		},
-		"under load": func(t *testing.T, r *rig, _ string) { r.until(t, `fixed: round 1/5`) },
+		"under load": func(t *testing.T, r *rig, _ string) { r.until(t, `fixed: round 1/6`) },
 		"while it is deleted": func(t *testing.T, r *rig, runs string) {
 			r.until(t, `fixed: idling`)
 			dir := runDir(t, runs)
@@ -216,7 +216,7 @@ func TestKindInterrupt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			privateTmp(t)
 			runs := t.TempDir()
-			r := start(t, "run", "watch-then-delete", "--cluster", "kind", "--runs-dir", runs, "--variant", "fixed", "--rounds", "5")
+			r := start(t, "run", "watch-then-delete", "--cluster", "kind", "--runs-dir", runs, "--variant", "fixed", "--rounds", "6")
 			stage(t, r, runs)
 			if err := syscall.Kill(-r.cmd.Process.Pid, syscall.SIGINT); err != nil {
 				t.Fatal(err)
@@ -431,7 +431,7 @@ func TestKindTwoAtOnce(t *testing.T) {
 	results := make([]result, 2)
 	rigs, runs := []*rig{}, t.TempDir()
 	for range results {
-		rigs = append(rigs, start(t, "run", "watch-then-delete", "--cluster", "kind", "--variant", "fixed", "--rounds", "5", "--runs-dir", runs))
+		rigs = append(rigs, start(t, "run", "watch-then-delete", "--cluster", "kind", "--variant", "fixed", "--rounds", "6", "--runs-dir", runs))
 	}
 	for i, r := range rigs {
 		both.Go(func() { results[i] = r.wait(t) })
