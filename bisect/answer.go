@@ -62,7 +62,7 @@ func (s *search) answer(f found, missing, leftOut []Missing) Answer {
 		return a
 	case len(f.wrong) > 0:
 		a.Kind, a.Result = Wrong, leak.NotMet
-		a.Sentence = s.wrongs(f.wrong)
+		a.Sentence = s.wrongEndsSentence(f.wrong)
 		return a
 	}
 	a.First, a.Last = s.candidates[f.lo].Version, s.candidates[f.hi].Version
@@ -144,7 +144,7 @@ func (s *search) lost(at int) string {
 	return "was unavailable"
 }
 
-func (s *search) wrongs(wrong []int) string {
+func (s *search) wrongEndsSentence(wrong []int) string {
 	if len(wrong) == 2 {
 		return fmt.Sprintf("it is the other way round: %s leaks, and %s does not", s.goodName(), s.badName())
 	}

@@ -251,7 +251,7 @@ func text(out io.Writer, r *Record, dir string) error {
 		for _, a := range r.Answers {
 			fmt.Fprintf(&b, "%s: %s\n", a.Line, a.Sentence)
 		}
-		for _, wrong := range r.notAsSaid() {
+		for _, wrong := range r.wrongEnds() {
 			fmt.Fprintln(&b, wrong)
 		}
 	} else {

@@ -60,7 +60,7 @@ func Run(ctx context.Context, c Config) error {
 		step.Version, step.Why = next.candidate.Version, next.why
 		step.At = c.Now().UTC().Truncate(time.Second)
 		r.Steps = append(r.Steps, step)
-		c.Progress.Log("step %d: %s: %s", len(r.Steps), next.candidate.Name(), told(step))
+		c.Progress.Log("step %d: %s: %s", len(r.Steps), next.candidate.Name(), stepLine(step))
 	}
 	r.conclude()
 	r.Finished = c.Now().UTC().Truncate(time.Millisecond)
@@ -80,8 +80,8 @@ func (c Config) stop(ctx context.Context, why error, save func() error) error {
 	return why
 }
 
-// told formats a step in one line.
-func told(s Step) string {
+// stepLine formats a step in one line.
+func stepLine(s Step) string {
 	text := string(s.State)
 	if s.Reason != "" {
 		first, _, _ := strings.Cut(s.Reason, "\n")
@@ -162,7 +162,7 @@ func (r *Record) conclude() {
 		sentences = append(sentences, sentence)
 	}
 	if r.Question.AllLines {
-		for _, wrong := range r.notAsSaid() {
+		for _, wrong := range r.wrongEnds() {
 			results, sentences = append(results, leak.NotMet), append(sentences, wrong)
 		}
 	}
@@ -170,15 +170,15 @@ func (r *Record) conclude() {
 	r.Sentence = strings.Join(sentences, "; ")
 }
 
-// notAsSaid describes the ends whose state is not as given. A search of each release line does not depend on them,
+// wrongEnds describes the ends whose state is not as given. A search of each release line does not depend on them,
 // but the user should know.
-func (r *Record) notAsSaid() []string {
+func (r *Record) wrongEnds() []string {
 	all := search{candidates: r.Candidates, steps: r.Steps, bad: r.Question.Bad, good: r.Question.Good}
 	var wrong []string
 	for at := range r.Candidates {
 		said, state := all.said(at), all.state(at)
 		if said != "" && (state == Leaky || state == Clean) && state != said {
-			wrong = append(wrong, all.wrongs([]int{at}))
+			wrong = append(wrong, all.wrongEndsSentence([]int{at}))
 		}
 	}
 	return wrong

@@ -30,7 +30,7 @@ func (m matcher) worst(e evidence, f leak.Finding) *leak.Finding {
 		one.Stacks = m.growing(func(other string) bool { return other == id })
 		s.survived = m.survivedOn(id)
 		one = e.judge(one, s, err)
-		if one.Outcome == leak.Clean || worst != nil && !graver(&one, worst) {
+		if one.Outcome == leak.Clean || worst != nil && !leaksMore(&one, worst) {
 			continue
 		}
 		worst = &one
@@ -38,8 +38,8 @@ func (m matcher) worst(e evidence, f leak.Finding) *leak.Finding {
 	return worst
 }
 
-// graver reports whether one leaks and the other does not, or leaks more.
-func graver(one, other *leak.Finding) bool {
+// leaksMore reports whether one leaks and the other does not, or leaks more.
+func leaksMore(one, other *leak.Finding) bool {
 	if (one.Outcome == leak.Leaking) != (other.Outcome == leak.Leaking) {
 		return one.Outcome == leak.Leaking
 	}

@@ -83,11 +83,11 @@ func (j judge) variant(name string) leak.VariantVerdict {
 	vv.Expect = variant.Expect
 	measured := j.record.Variant(name)
 	if measured == nil {
-		return unmeasured(vv, "it was not run"+because(j.record.Failure, j.record.Interrupted))
+		return unmeasured(vv, "it was not run"+failureReason(j.record.Failure, j.record.Interrupted))
 	}
 	each := measured.Each()
 	if planned := max(1, j.record.Plan.Replicas); len(each) != planned {
-		return unmeasured(vv, fmt.Sprintf("%d of %d replicas were measured", len(each), planned)+because(measured.Failure, j.record.Interrupted))
+		return unmeasured(vv, fmt.Sprintf("%d of %d replicas were measured", len(each), planned)+failureReason(measured.Failure, j.record.Interrupted))
 	}
 	var all []leak.VariantVerdict
 	for i := range each {
@@ -158,18 +158,18 @@ func find(b leak.Block[leak.Check], e leak.Evidence, fingerprint []string) leak.
 // incomplete returns why not every planned round was measured, "" if all were.
 func (j judge) incomplete(v *leak.VariantRecord, planned int) string {
 	have := lastRound(wholeRounds(v, planned))
-	why := because(v.Failure, false)
+	why := failureReason(v.Failure, false)
 	switch {
 	case planned < 1:
 		return "no rounds were planned"
 	case have == planned && v.Failure == nil && v.Idle != nil:
 		return ""
 	case have == planned && v.Failure == nil:
-		return "it was not measured again after idling" + because(j.record.Failure, j.record.Interrupted)
+		return "it was not measured again after idling" + failureReason(j.record.Failure, j.record.Interrupted)
 	case have == planned:
 		return "it failed after the last round" + why
 	case v.Failure == nil:
-		why = because(j.record.Failure, j.record.Interrupted)
+		why = failureReason(j.record.Failure, j.record.Interrupted)
 	}
 	if have < 0 {
 		return "the baseline was not measured" + why
@@ -198,8 +198,8 @@ func (j judge) excuses(findings []leak.Finding) excused {
 	return e
 }
 
-// because is the first line of a failure: the rest of it, a compiler's words say, is in the record.
-func because(f *leak.Failure, interrupted bool) string {
+// failureReason is the first line of a failure: the rest of it, a compiler's words say, is in the record.
+func failureReason(f *leak.Failure, interrupted bool) string {
 	switch {
 	case f != nil:
 		first, _, _ := strings.Cut(f.Message, "\n")
@@ -442,7 +442,7 @@ func growing(e evidence, kind string, fingerprint func(leak.Stack) bool) []leak.
 // repeat it.
 func sentence(v *leak.Verdict, r *leak.Record) string {
 	if len(v.Variants) == 0 {
-		return "no variant was planned" + because(r.Failure, r.Interrupted) + "."
+		return "no variant was planned" + failureReason(r.Failure, r.Interrupted) + "."
 	}
 	var parts []string
 	for _, result := range []leak.Result{leak.Unmeasured, leak.NotMet, leak.Undecided, leak.Met} {

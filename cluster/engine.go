@@ -81,11 +81,11 @@ const engineTimeout = 2 * time.Minute
 func (e engine) output(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, engineTimeout, fmt.Errorf("the engine has not answered for %s", engineTimeout))
 	defer cancel()
-	return e.however(ctx, args...)
+	return e.outputNoTimeout(ctx, args...)
 }
 
-// however returns the output of a command without a timeout of its own; ctx limits it.
-func (e engine) however(ctx context.Context, args ...string) ([]byte, error) {
+// outputNoTimeout returns the output of a command without a timeout of its own; ctx limits it.
+func (e engine) outputNoTimeout(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, string(e), args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -54,7 +54,7 @@ func TestInCluster(t *testing.T) {
 	if err := x.Preflight(ctx, leak.BootOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	c, err := x.Boot(ctx, leak.BootOptions{Run: "r", Scratch: t.TempDir(), Logs: t.TempDir(), Progress: nobody{}})
+	c, err := x.Boot(ctx, leak.BootOptions{Run: "r", Scratch: t.TempDir(), Logs: t.TempDir(), Progress: noProgress{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +118,8 @@ func TestInClusterOnlyThere(t *testing.T) {
 	}
 }
 
-// nobody ignores progress.
-type nobody struct{}
+// noProgress ignores progress.
+type noProgress struct{}
 
-func (nobody) Log(string, ...any)    {}
-func (nobody) Status(string, ...any) {}
+func (noProgress) Log(string, ...any)    {}
+func (noProgress) Status(string, ...any) {}

@@ -145,7 +145,7 @@ func (k *Kind) image(ctx context.Context, e engine, o leak.BootOptions) (nodeIma
 		return nodeImage{ref: ref}, nil
 	}
 	o.Progress.Log("pulling %s", ref)
-	if _, err := e.however(ctx, "pull", ref); err != nil {
+	if _, err := e.outputNoTimeout(ctx, "pull", ref); err != nil {
 		return nodeImage{}, leak.WithMachineHint(fmt.Errorf("no node image: %w", err),
 			"`leakrig node-image build` makes one from upstream modules (Linux, root, some minutes)")
 	}

@@ -52,14 +52,14 @@ func Child() {
 		os.Exit(2)
 	}
 	if err := r.perform(); err != nil {
-		fmt.Fprintln(os.Stderr, errorPrefix+strings.ReplaceAll(err.Error()+saidBy(err), "\n", " "))
+		fmt.Fprintln(os.Stderr, errorPrefix+strings.ReplaceAll(err.Error()+commandOutput(err), "\n", " "))
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-// saidBy returns the output of the failed command, which kind's errors omit.
-func saidBy(err error) string {
+// commandOutput returns the output of the failed command, which kind's errors omit.
+func commandOutput(err error) string {
 	failed := kindexec.RunErrorForError(err)
 	if failed == nil {
 		return ""

@@ -66,13 +66,13 @@ func RunWorker(ctx context.Context, do func(ctx context.Context, w Worker) ([]by
 	case errors.As(err, &taken) || err != nil && ctx.Err() != nil:
 		return err // there is nothing to tell
 	case err != nil:
-		return errors.Join(err, w.tell(ctx, map[string]string{failedKey: err.Error(), hintKey: leak.Hint(err)}))
+		return errors.Join(err, w.report(ctx, map[string]string{failedKey: err.Error(), hintKey: leak.Hint(err)}))
 	}
 	told := map[string]string{resultKey: string(result), lateKey: w.late.String()}
 	if ctx.Err() != nil {
 		told[cutKey] = "stopped"
 	}
-	return w.tell(ctx, told)
+	return w.report(ctx, told)
 }
 
 // worker is a worker's pod.
@@ -201,8 +201,8 @@ func (w *worker) until(ctx context.Context, at, unset time.Time) error {
 
 func (w *worker) place() string { return w.name + "-" + strconv.Itoa(w.index) }
 
-// tell sends a report to leakrig, even if ctx has ended.
-func (w *worker) tell(ctx context.Context, words map[string]string) error {
+// report sends a report to leakrig, even if ctx has ended.
+func (w *worker) report(ctx context.Context, words map[string]string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
 	defer cancel()
 	for {

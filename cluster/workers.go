@@ -480,7 +480,7 @@ func (c *crew) collect(ctx context.Context, started time.Time) ([]leak.WorkerEnd
 				case told[cutKey] == "":
 					end.Lost = "" // whatever came of its pod, its work was done
 				case end.Lost == "":
-					end.Lost = c.cutBecause(ctx, end.Pod)
+					end.Lost = c.stopReason(ctx, end.Pod)
 				}
 				open[i] = false
 			case pod == nil || over(pod):
@@ -496,8 +496,8 @@ func (c *crew) collect(ctx context.Context, started time.Time) ([]leak.WorkerEnd
 	return ends, err
 }
 
-// cutBecause returns why a worker was stopped. Its pod was deleted before.
-func (c *crew) cutBecause(ctx context.Context, name string) string {
+// stopReason returns why a worker was stopped. Its pod was deleted before.
+func (c *crew) stopReason(ctx context.Context, name string) string {
 	pod, err := c.client.CoreV1().Pods(c.namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return "its pod was deleted"

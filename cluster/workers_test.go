@@ -102,7 +102,7 @@ func works(t *testing.T) play {
 		if err := w.begin(t.Context()); err != nil {
 			return
 		}
-		if err := w.tell(t.Context(), map[string]string{resultKey: fmt.Sprintf("did %d", i), lateKey: w.late.String()}); err != nil {
+		if err := w.report(t.Context(), map[string]string{resultKey: fmt.Sprintf("did %d", i), lateKey: w.late.String()}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -177,14 +177,14 @@ func TestWorkersLost(t *testing.T) {
 		}},
 		{"drained, and reported its progress", "EvictionByEvictionAPI: Eviction API: evicting", "half", func(f *fakeCrews, w *worker) {
 			f.change(w, evicted)
-			_ = w.tell(context.Background(), map[string]string{resultKey: "half", cutKey: "stopped"})
+			_ = w.report(context.Background(), map[string]string{resultKey: "half", cutKey: "stopped"})
 		}},
 		{"stopped and gone, with word of how far it came", "its pod was deleted", "half", func(f *fakeCrews, w *worker) {
 			_ = f.client.CoreV1().Pods(f.namespace).Delete(context.Background(), w.pod, metav1.DeleteOptions{})
-			_ = w.tell(context.Background(), map[string]string{resultKey: "half", cutKey: "stopped"})
+			_ = w.report(context.Background(), map[string]string{resultKey: "half", cutKey: "stopped"})
 		}},
 		{"done before its pod was evicted", "", "all", func(f *fakeCrews, w *worker) {
-			_ = w.tell(context.Background(), map[string]string{resultKey: "all"})
+			_ = w.report(context.Background(), map[string]string{resultKey: "all"})
 			f.change(w, evicted)
 		}},
 		{"silent", "no result 3s after the start", "", func(*fakeCrews, *worker) {}},
@@ -250,7 +250,7 @@ func TestWorkersBeforeTheStart(t *testing.T) {
 		}},
 		{"an order that it cannot read", "worker 1 of 2: order: format 2", 1, func(f *fakeCrews, w *worker, start, i int) {
 			if i == 0 {
-				_ = w.tell(context.Background(), map[string]string{failedKey: "order: format 2", hintKey: "another image"})
+				_ = w.report(context.Background(), map[string]string{failedKey: "order: format 2", hintKey: "another image"})
 				return
 			}
 			well(f, w, start, i)

@@ -58,8 +58,8 @@ func (w *window) shrinking(before *window) []string {
 	return ids
 }
 
-// unrest says why two windows in a row are not settled, "" if they are.
-func (w *window) unrest(before *window, stacks map[string]leak.Stack, quiet leak.Duration) string {
+// unsettledReason says why two windows in a row are not settled, "" if they are.
+func (w *window) unsettledReason(before *window, stacks map[string]leak.Stack, quiet leak.Duration) string {
 	if w.torn || before.torn || w.source != before.source {
 		return "goroutines were still read now as a text dump and now as a profile, which cannot be compared"
 	}
@@ -105,7 +105,7 @@ func settle(ctx context.Context, spec leak.SettleSpec, poll polling) (settled, e
 		if before == nil {
 			continue
 		}
-		unrest := now.unrest(before, s.stacks, spec.Quiet)
+		unrest := now.unsettledReason(before, s.stacks, spec.Quiet)
 		if unrest == "" {
 			s.result.Settled = true
 			s.result.Reason = fmt.Sprintf("no group of goroutines shrank between two windows of %s", spec.Quiet)

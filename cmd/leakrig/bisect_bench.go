@@ -33,7 +33,7 @@ type bench struct {
 	chosen   leak.Variant
 	provider leak.Kind[leak.Provider]
 	progress leak.Progress
-	works    *workshop
+	works    *aheadBuilder
 	scratch  string
 	remove   func()
 	// dir and record are those of the bisection.
@@ -92,7 +92,7 @@ func (b *bisection) bench(ctx context.Context, src scenarios.Source, s *leak.Sce
 	if w.scratch, w.remove, err = newScratch(); err != nil {
 		return nil, err
 	}
-	w.works = newWorkshop(w.make)
+	w.works = newAheadBuilder(w.make)
 	return w, nil
 }
 

@@ -81,7 +81,7 @@ func TestWorstOfBisect(t *testing.T) {
 	}
 }
 
-// slowBuilds are builds for a workshop, and take until they are let go.
+// slowBuilds are builds for a aheadBuilder, and take until they are let go.
 type slowBuilds struct {
 	mu      sync.Mutex
 	running int
@@ -119,11 +119,11 @@ func (b *slowBuilds) build(ctx context.Context, c bisect.Candidate, behind bool)
 	return &made{}, nil
 }
 
-// TestWorkshop checks that builds run one at a time, that a version is not built twice, that a needed build stops
+// TestAheadBuilder checks that builds run one at a time, that a version is not built twice, that a needed build stops
 // another one, and that a stopped build can run later.
-func TestWorkshop(t *testing.T) {
+func TestAheadBuilder(t *testing.T) {
 	b := &slowBuilds{behind: map[string]bool{}, let: map[string]chan struct{}{"slow": make(chan struct{}), "b": make(chan struct{})}}
-	w := newWorkshop(b.build)
+	w := newAheadBuilder(b.build)
 	defer w.stop()
 	ctx := context.Background()
 	c := func(v string) bisect.Candidate { return bisect.Candidate{Version: v} }
