@@ -152,12 +152,19 @@ type shape struct {
 	make func(rng *rand.Rand) func(n, t float64) float64
 }
 
-const halfHit = "cache that every second operation hits, slow load"
+const (
+	halfHit      = "cache that every second operation hits, slow load"
+	doublingMap  = "a map of numbers, which doubles"
+	growingSlice = "a slice, which grows by a quarter"
+)
 
 // objectSize returns the mean size of the program's objects in bytes.
 func (s shape) objectSize() float64 {
-	if s.name == halfHit {
+	switch s.name {
+	case halfHit:
 		return 4096
+	case doublingMap, growingSlice:
+		return 1 << 20
 	}
 	return 64
 }
@@ -208,11 +215,11 @@ var (
 			size, by := logUniform(g, 10, 2000), logUniform(g, 64, 1<<14)
 			return noisy(g, 2000, func(n, _ float64) float64 { return by*n + 2000*min(n, size) })
 		}},
-		{"a map of numbers, which doubles", "bytes", 2000, func(g rngs) curve {
+		{doublingMap, "bytes", 2000, func(g rngs) curve {
 			by := logUniform(g, 0.2, 3)
 			return noisy(g, 2000, func(n, _ float64) float64 { return 16 * 896 * math.Exp2(math.Ceil(math.Log2(1+by*n/896))) })
 		}},
-		{"a slice, which grows by a quarter", "bytes", 2000, func(g rngs) curve {
+		{growingSlice, "bytes", 2000, func(g rngs) curve {
 			by := logUniform(g, 0.2, 3)
 			return noisy(g, 2000, func(n, _ float64) float64 {
 				return 16 * 256 * math.Pow(1.25, math.Ceil(math.Log(1+by*n/256)/math.Log(1.25)))
