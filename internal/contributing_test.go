@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// screen is how many lines a screen has.
+// screen is the number of lines on a screen.
 const screen = 50
 
-// The code in CONTRIBUTING.md compiles in the package that it says it is for, every file that is named is there,
-// and each recipe fits on a screen.
+// TestContributing checks that the code in CONTRIBUTING.md compiles in the package that it names. It also checks that
+// every named file exists, and that each recipe fits on a screen.
 func TestContributing(t *testing.T) {
 	text, err := os.ReadFile("../CONTRIBUTING.md")
 	if err != nil {

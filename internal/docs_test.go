@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// The tests that docs/faults.md calls as witnesses are there: `package.TestName` (its subtests), the package
-// only where several have one of that name.
+// TestFaultsHaveWitnesses checks that the tests which docs/faults.md names as witnesses exist. The form is
+// `package.TestName` (its subtests), with the package only if several packages have a test of that name.
 func TestFaultsHaveWitnesses(t *testing.T) {
 	text, err := os.ReadFile("../docs/faults.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sources := map[string][]byte{} // of the tests, by package
+	sources := map[string][]byte{} // test files by package
 	err = filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err

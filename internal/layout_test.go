@@ -14,7 +14,8 @@ import (
 
 const module = "github.com/leakrig/leakrig"
 
-// rows is the picture of the packages, top row first: each may import the rows below it, but not its own row.
+// rows are the layers of packages, top layer first. A package may import packages of lower layers, but not of the
+// same layer.
 var rows = [][]string{
 	{"cmd/leakrig"},
 	{"fleet"},
@@ -24,9 +25,9 @@ var rows = [][]string{
 	{"leak", "stats", "leak/group", "leak/procs"},
 }
 
-// guests are heavy dependencies and the folders that each lives in: one, but for Kubernetes' own
-// libraries. cluster boots and reads clusters with them, load talks to their API servers; both keep them
-// behind the types of package leak.
+// guests are heavy dependencies, with the folders that may import them. Kubernetes' own libraries have two: cluster
+// boots and reads clusters, and load talks to their API servers. Both hide the libraries behind the types of package
+// leak.
 var guests = map[string][]string{
 	"gopkg.in/yaml.v3":                       {"scenarios"},
 	"github.com/google/pprof":                {"profiles"},
@@ -98,7 +99,7 @@ func TestGuestsStayAtHome(t *testing.T) {
 		for _, imported := range imports {
 			first, _, _ := strings.Cut(imported, "/")
 			if !strings.Contains(first, ".") || strings.HasPrefix(imported, module+"/") {
-				continue // the standard library; our own, which rows looks at
+				continue // the standard library, or packages of this module, which TestArrowsPointDown checks
 			}
 			homes := homesOf(imported)
 			if len(homes) == 0 {
@@ -119,8 +120,8 @@ func homesOf(imported string) []string {
 	return nil
 }
 
-// A subject's folder without a go.mod would join the root module in silence, and be built with the
-// root's versions.
+// TestSubjectsAreModules checks that every subject's folder has a go.mod. Without it, the subject would silently join
+// the root module and be built with its versions.
 func TestSubjectsAreModules(t *testing.T) {
 	mains, err := filepath.Glob("../subjects/*/*.go")
 	if err != nil || len(mains) == 0 {
@@ -133,7 +134,7 @@ func TestSubjectsAreModules(t *testing.T) {
 	}
 }
 
-// Every modfile has its sums, or needs none.
+// TestModfilesHaveSums checks that every modfile that needs sums has them.
 func TestModfilesHaveSums(t *testing.T) {
 	mods, err := filepath.Glob("../subjects/*/*.mod")
 	if err != nil {

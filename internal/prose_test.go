@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// odd are constructions that plain technical English avoids.
+// odd matches constructions that plain technical English avoids.
 var odd = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`\btells?\b`, `\btold\b`, `\b(is|are|was|were|be) said\b`, `\bsays of\b`, `\bwhat is neither\b`, `\bbeside\b`, `\bfor ever\b`, `\bby itself\b`,
 	`\bnone of (which|them|it)\b`, `\bso (many|often|long|much) (a|as|at)\b`, `\bas many\b`, `\bof (one's|its|their|your) own\b`,
@@ -22,10 +22,10 @@ var odd = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`\bevery so\b`, `\bgone? on with\b`, `\bcomes? by\b`, `\bleft out\b`, `\bat hand\b`,
 }, "|"))
 
-// mostOdd is the budget per 1,000 words of a kind of text.
+// mostOdd is the maximum number of odd constructions per 1,000 words of a kind of text.
 const mostOdd = 1.5
 
-// prose collects words and odd constructions of one kind of text.
+// prose counts words and collects odd constructions in one kind of text.
 type prose struct {
 	words int
 	found []string
@@ -39,7 +39,7 @@ func (p *prose) add(where, text string) {
 	}
 }
 
-// TestPlainEnglish keeps comments, messages and docs readable: each kind of text may have at most mostOdd odd
+// TestPlainEnglish keeps comments, messages and docs readable. Each kind of text may have at most mostOdd odd
 // constructions per 1,000 words.
 func TestPlainEnglish(t *testing.T) {
 	kinds := map[string]*prose{"comments": {}, "messages": {}, "docs": {}}
@@ -71,7 +71,7 @@ func goProse(path string, comments, messages *prose) error {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, path, nil, parser.ParseComments)
 	if err != nil {
-		return nil // a file that a test does not compile on purpose
+		return nil // a test has this invalid file on purpose
 	}
 	for _, group := range file.Comments {
 		comments.add(files.Position(group.Pos()).String(), group.Text())
@@ -101,7 +101,7 @@ func markdownProse(path string, docs *prose) error {
 	return nil
 }
 
-// TestVocabulary keeps the terms: the help, the schema and the docs have one word for each thing.
+// TestVocabulary checks that the help, the schema and the docs use one word for each thing.
 func TestVocabulary(t *testing.T) {
 	synonyms := regexp.MustCompile(`(?i)\b(the rig|system under test|program under test|test case of leakrig|iterations?|measuring point|load generator)\b`)
 	terms := []string{

@@ -12,7 +12,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Every page of a run whose subject makes up names and stacks is at most 20 MiB, is whole, and says that it shows less.
+// TestAttackPages checks the pages of a run whose subject invents names and stacks. Every page is at most 20 MiB, is
+// complete, and states that it omits stacks.
 func TestAttackPages(t *testing.T) {
 	name := strings.Repeat("<&>\"'", 800)
 	huge := func(i int) leak.Stack {

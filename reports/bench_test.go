@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The HTML report of a run with two variants, and of one with 10,000 stacks.
+// BenchmarkHTML renders the HTML report of a run with two variants, and of a run with 10,000 stacks.
 func BenchmarkHTML(b *testing.B) {
 	large := fixture()
 	for i := range large.Record.Variants {

@@ -14,8 +14,8 @@ import (
 	"github.com/leakrig/leakrig/stats"
 )
 
-// chart is a series laid out on a plane. It holds positions and words; report.html.tmpl draws it, so
-// that every word in it is escaped where it lands.
+// chart is the layout of one series. It holds only positions and text. report.html.tmpl draws it, so the template
+// escapes all text.
 type chart struct {
 	ID, Title, Doc, Desc string
 	W, H                 px
@@ -25,25 +25,25 @@ type chart struct {
 	Lines                []chartLine
 	Bounds               []string
 	Labels               []chartLabel
-	// Idle is where the measurement after the idle wait stands, right of the last round.
+	// Idle is the X position of the measurement after the idle wait, right of the last round.
 	Idle *px
-	// XLabel says what the X axis counts, LastRound is where the last point on it stands.
+	// XLabel is the unit of the X axis. LastRound is the X position of the last round.
 	XLabel    string
 	LastRound px
-	// Axis is where the labels of the Y axis end, Below the height of those of the X axis.
+	// Axis is the right edge of the Y axis labels. Below is the Y position of the X axis labels.
 	Axis, Below px
 	// Marks are vertical lines.
 	Marks []tick
-	// Notes say what the picture cannot.
+	// Notes describe what the chart cannot show, for example a bound above its scale.
 	Notes []string
-	// Fits are the fitted slopes in words, first variant first.
+	// Fits describe the fitted slopes, first variant first.
 	Fits []chartFit
 }
 
-// chartFit is one variant's slope.
+// chartFit describes the fitted slope of one variant.
 type chartFit struct{ Tone, Name, Slope, Interval string }
 
-// px is a length that is printed with one decimal.
+// px is a length that String formats with at most one decimal.
 type px float64
 
 func (p px) String() string { return strconv.FormatFloat(math.Round(float64(p)*10)/10, 'f', -1, 64) }
@@ -53,12 +53,12 @@ type tick struct {
 	Label string
 }
 
-// chartLine is one variant. Path joins the rounds, Fit is the Theil–Sen line, Band lies between the ends
-// of its slope's interval, ToIdle leads to the measurement after the idle wait.
+// chartLine is the line of one variant. Path joins the rounds, and Fit is the Theil–Sen line. Band shows the interval
+// of its slope. ToIdle leads to the measurement after the idle wait.
 type chartLine struct {
 	Tone, Path, Fit, Band, ToIdle string
-	// Tip has all numbers of a line whose rounds are marked by Dots, one path for all of them, or not at all.
-	// Markers are the others, each with its own.
+	// Tip lists all values of the line. Dots is one path that marks the rounds without an entry in Markers. Each of
+	// Markers has its own tooltip.
 	Tip, Dots string
 	Markers   []marker
 }
@@ -66,25 +66,26 @@ type chartLine struct {
 type marker struct {
 	Path, Tip string
 	Hollow    bool
-	// Ring marks a snapshot that had not settled.
+	// Ring marks a snapshot that did not settle.
 	Ring bool
 	X, Y px
 }
 
-// chartLabel is next to the plot. Leader joins it to its line if other labels moved it.
+// chartLabel is a label next to the plot. Leader connects it to its line if other labels displaced it.
 type chartLabel struct {
 	Tone, Name, Marker, Leader string
 	X, Y                       px
 }
 
-// chartSize is the plane of a chart. Text is 12 units high, so a chart drawn about as wide as its plane
-// reads like the page around it.
+// chartSize is the size of a chart in units. Text is 12 units high, so at about this width in pixels it matches the
+// text of the page.
 type chartSize struct {
 	w, h           float64
 	xTicks, yTicks int
-	// slopes are drawn where there is room.
+	// slopes is set if the chart has room to draw slopes.
 	slopes bool
-	// every round is marked where there is room; else the last one alone, and what had not settled.
+	// every is set if the chart has room to mark every round. Otherwise it marks only the last round and unsettled
+	// snapshots.
 	every bool
 }
 
@@ -95,10 +96,10 @@ var (
 )
 
 const (
-	charWidth  = 6.5 // of a 12 unit high sans-serif letter, on average and a little more
+	charWidth  = 6.5 // average width of a 12 unit high sans-serif letter, rounded up
 	labelGap   = 16
-	maxMarkers = 40 // more rounds than this make a line of dots
-	crowd      = 3  // with more variants not every round is marked
+	maxMarkers = 40 // with more points than this, marks would merge into a line, so none are drawn
+	crowd      = 3  // above this number of variants, only some rounds are marked
 	maxName    = 14
 )
 
@@ -135,12 +136,12 @@ func newChart(id string, s series, size chartSize) chart {
 	return c
 }
 
-// layout turns numbers into positions.
+// layout converts the values of a series into positions.
 type layout struct {
 	series
 	size                     chartSize
 	left, right, top, bottom float64
-	// lastRound is where the last round stands; the idle point, if there is one, stands at right.
+	// lastRound is the X position of the last round. The idle point, if any, is at right.
 	lastRound, height float64
 	maxOps, lo, hi    float64
 	xTicks, yTicks    []float64
@@ -149,11 +150,11 @@ type layout struct {
 	notes             []string
 }
 
-// drawnLimit is a bound from one baseline.
+// drawnLimit is a bound relative to one baseline.
 type drawnLimit struct {
 	limit
 	baseline float64
-	// operations is where its line ends.
+	// operations is the X value at which its line ends.
 	operations float64
 }
 
@@ -196,7 +197,7 @@ func (l *layout) fit() {
 	l.fitX()
 }
 
-// fitX chooses the number of ticks by the width of their labels, and keeps the last one clear of "idle".
+// fitX chooses the number of ticks by the width of their labels. It keeps the last tick clear of the label "idle".
 func (l *layout) fitX() {
 	label := charWidth * float64(len(thousands(strconv.FormatFloat(l.maxOps, 'f', 0, 64))))
 	l.lastRound = l.right
@@ -207,8 +208,8 @@ func (l *layout) fitX() {
 	l.xTicks = slices.DeleteFunc(ticks(0, l.maxOps, max(n, 1), 1), func(x float64) bool { return x > l.maxOps })
 }
 
-// scale chooses the vertical range. It starts at zero where that does not flatten the growth away, and
-// never shows less than a quarter of the value, so that noise does not look like a leak.
+// scale chooses the range of the Y axis. The axis starts at zero unless that would flatten the growth. The range is
+// at least a quarter of the value, so that noise does not look like a leak.
 func (l *layout) scale() {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, line := range l.Lines {
@@ -249,7 +250,8 @@ func (l *layout) scale() {
 	l.lo, l.hi = l.yTicks[0], l.yTicks[len(l.yTicks)-1]
 }
 
-// visibleLimits leaves out bounds far above all data, which would press the data flat, and says so.
+// visibleLimits omits bounds far above all data, because they would flatten the lines. A note reports each omitted
+// bound.
 func (l *layout) visibleLimits(highest float64) (limits []drawnLimit, notes []string) {
 	for _, line := range l.Lines {
 		for _, bound := range line.Bounds {
@@ -339,7 +341,7 @@ func (l *layout) line(i int, line line) chartLine {
 	return c
 }
 
-// numbers are all points of the line, one below the other.
+// numbers lists all points of the line, one per row.
 func (l line) numbers(unit string) string {
 	lines := []string{l.Variant}
 	for _, p := range l.Points {
@@ -352,8 +354,8 @@ func (l line) numbers(unit string) string {
 	return strings.Join(lines, "\n")
 }
 
-// band lies between the lines with the least and the largest slope of the interval, which cross the fitted
-// line at the middle of its rounds.
+// band returns the area between the lowest and the highest slope of the interval. Both lines cross the fitted line at
+// the middle of its rounds.
 func (l *layout) band(line line, intercept float64) string {
 	var operations []float64
 	for _, p := range rounds(line.Points) {
@@ -367,10 +369,10 @@ func (l *layout) band(line line, intercept float64) string {
 	return "M" + at(line.Low, 0) + "L" + at(line.Low, m) + "L" + at(line.High, m) + "L" + at(line.High, 0) + "Z"
 }
 
-// perOp is "+14.7 KiB/op".
+// perOp formats a growth per operation: "+14.7 KiB/op".
 func perOp(v float64, unit string) string { return rate(v, unit) + "/op" }
 
-// interval is "+14.6 KiB to +15.6 KiB", "" where there is none.
+// interval formats the interval of the slope: "+14.6 KiB to +15.6 KiB". It returns "" if none was computed.
 func (l line) interval(unit string) string {
 	if l.Low >= l.High {
 		return ""
@@ -397,7 +399,8 @@ func segment(x1, y1, x2, y2 float64) string {
 	return fmt.Sprintf("M%s %sL%s %s", px(x1), px(y1), px(x2), px(y2))
 }
 
-// shape distinguishes variants with the same colour: circle, square, diamond, triangles, bar.
+// shape returns the path of a marker. Its form distinguishes variants of the same colour: circle, square, diamond,
+// triangles, bar.
 func shape(i int, x, y, r float64) string {
 	poly := func(points ...float64) string {
 		var d strings.Builder
@@ -422,7 +425,7 @@ func shape(i int, x, y, r float64) string {
 	return poly(-0.5, -1.3, 0.5, -1.3, 0.5, 1.3, -0.5, 1.3)
 }
 
-// bounds are the paths of the bounds, those that would lie on one another once.
+// bounds returns the paths of the bounds. Bounds that would overlap are drawn once.
 func (l *layout) bounds() []string {
 	var paths []string
 	var drawn [][2]float64
@@ -437,7 +440,7 @@ func (l *layout) bounds() []string {
 	return paths
 }
 
-// limitLabels are the texts of the drawn bounds, each once, with the height of the uppermost.
+// limitLabels maps the text of each drawn bound to the highest end of its lines.
 func (l *layout) limitLabels() map[string]float64 {
 	labels := map[string]float64{}
 	for _, d := range l.limits {
@@ -447,7 +450,7 @@ func (l *layout) limitLabels() map[string]float64 {
 	return labels
 }
 
-// texts are the labels without their places.
+// texts returns the labels without positions.
 func (l *layout) texts() []chartLabel {
 	var list []chartLabel
 	for _, line := range l.Lines {
@@ -498,10 +501,10 @@ func (l *layout) labels() []chartLabel {
 	return out
 }
 
-// spread moves sorted positions as little as it must so that neighbours are gap apart within lo and hi.
+// spread moves sorted positions within lo and hi until neighbours are gap apart. It moves each as little as possible.
 func spread(want []float64, gap, lo, hi float64) []float64 {
 	at := slices.Clone(want)
-	for range 50 { // push overlapping neighbours apart by halves: settles in a few passes
+	for range 50 { // push overlapping neighbours apart by half of their overlap: settles in a few passes
 		moved := false
 		for i := 1; i < len(at); i++ {
 			if overlap := gap - (at[i] - at[i-1]); overlap > 0.1 {
@@ -529,7 +532,7 @@ func shorten(name string) string {
 	return name
 }
 
-// ticks are nice numbers that enclose lo to hi, about n steps, no closer than least.
+// ticks returns about n round numbers that enclose lo to hi, at least least apart.
 func ticks(lo, hi float64, n int, least float64) []float64 {
 	if hi <= lo {
 		return []float64{lo}
@@ -543,7 +546,7 @@ func ticks(lo, hi float64, n int, least float64) []float64 {
 	return list
 }
 
-// niceStep is the smallest of 1, 2, 5 (from 1000 on also 2.5) times a power of ten that is not below v.
+// niceStep returns the smallest step not below v: 1, 2 or 5 times a power of ten, and also 2.5 from 1000 on.
 func niceStep(v float64) float64 {
 	base := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, f := range []float64{1, 2, 2.5, 5} {
@@ -554,7 +557,7 @@ func niceStep(v float64) float64 {
 	return 10 * base
 }
 
-// byteUnit is the unit that a byte axis up to v is labelled in.
+// byteUnit returns the unit for the labels of a byte axis that ends at v.
 func byteUnit(v float64) float64 {
 	unit := 1.0
 	for math.Abs(v) >= 1024*unit && unit < 1<<30 {
@@ -563,7 +566,7 @@ func byteUnit(v float64) float64 {
 	return unit
 }
 
-// tickLabel writes v with the decimals that its axis needs.
+// tickLabel formats v with the decimals that its axis needs.
 func tickLabel(v float64, axis []float64, unit string) string {
 	if v == 0 {
 		return "0"
@@ -580,7 +583,7 @@ func tickLabel(v float64, axis []float64, unit string) string {
 	return strings.Replace(thousands(strconv.FormatFloat(v/scale, 'f', decimals, 64)), "-", "−", 1) + suffix
 }
 
-// thousands groups the digits of a whole number from 10,000 on.
+// thousands groups the digits of integers from 10,000 on.
 func thousands(s string) string {
 	if len(s) < 5 || strings.ContainsAny(s, ".-") {
 		return s
@@ -591,7 +594,7 @@ func thousands(s string) string {
 	return s
 }
 
-// describe is the chart in words.
+// describe returns the text alternative of the chart.
 func describe(s series) string {
 	var parts []string
 	for _, line := range s.Lines {

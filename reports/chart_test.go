@@ -9,7 +9,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// The slope of a chart and its interval are those of the finding, not of a second fit.
+// TestChartTakesTheFindingsSlope checks that a chart shows the slope and interval of the finding, not of a second
+// fit.
 func TestChartTakesTheFindingsSlope(t *testing.T) {
 	in := fixture()
 	f := &in.Verdict.Variants[0].Findings[1]
@@ -31,8 +32,8 @@ func TestChartTakesTheFindingsSlope(t *testing.T) {
 	}
 }
 
-// The band has its waist at the middle of the rounds, where it lies on the fitted line, and its ends are
-// as far apart as the slopes say.
+// TestChartBand checks that the band is narrowest at the middle of the rounds, on the fitted line. Its ends are as
+// far apart as the slopes require.
 func TestChartBand(t *testing.T) {
 	l := line{Variant: "v", Slope: 2, Low: 1, High: 3, Fitted: true}
 	for i := range 9 {
@@ -46,7 +47,7 @@ func TestChartBand(t *testing.T) {
 	}
 	y := func(list []string, i int) float64 { v, _ := strconv.ParseFloat(list[i], 64); return v }
 	start, end := y(fit, 1), y(fit, 3)
-	perUnit := (start - end) / 160 // pixels per goroutine: the line climbs from 100 to 260
+	perUnit := (start - end) / 160 // pixels per goroutine: the line rises from 100 to 260
 	for i, want := range map[int]float64{1: start - 40*perUnit, 3: end + 40*perUnit, 5: end - 40*perUnit, 7: start + 40*perUnit} {
 		if got := y(at, i); got < want-0.2 || got > want+0.2 {
 			t.Errorf("corner %d at %v, want %v (band %s, fit %s)", i, got, want, chart.Lines[0].Band, chart.Lines[0].Fit)
@@ -59,7 +60,7 @@ func TestChartBand(t *testing.T) {
 }
 
 func TestChartMarksUnsettled(t *testing.T) {
-	in := fixture() // whose stop-first had not settled in round 6
+	in := fixture() // its stop-first did not settle in round 6
 	page := render(t, "html", in)
 	if n := strings.Count(page, "<circle "); n < 2 {
 		t.Errorf("%d rings", n)

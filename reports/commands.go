@@ -10,14 +10,13 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// command is a shell line that shows something again.
+// command is a shell command that shows part of the report again.
 type command struct {
 	Doc  string
 	Line string
 }
 
-// pprofCommands are the lines that show each variant's growth in the raw profiles, of goroutines and
-// then of the heap.
+// pprofCommands returns the commands that show each variant's growth in the raw profiles: goroutines, then heap.
 func (v view) pprofCommands() []command {
 	var list []command
 	for _, x := range v.Variants {
@@ -30,8 +29,8 @@ func (v view) pprofCommands() []command {
 	return list
 }
 
-// reproduce is the one line that shows the leak in the raw profiles: of the variant that shows its
-// fingerprint, else of one that leaks, else of any.
+// reproduce returns the command that shows the leak in the raw profiles. It prefers a variant that shows its
+// fingerprint, then a leaking variant, then any.
 func (v view) reproduce() (string, bool) {
 	var best string
 	rank := 0
@@ -59,12 +58,12 @@ func reproduceRank(x variant, probe string) int {
 	return 1
 }
 
-// profiles are the names of the probes that keep profiles, those of goroutines first.
+// profiles returns the probes that keep profiles, goroutine probes first.
 func (x variant) profiles() []string {
 	return slices.Concat(x.Record.Probes("goroutine"), x.Record.Probes("heap"))
 }
 
-// top is the stack that a reader should see first in the probe's profile.
+// top returns the first stack to show from the probe's profile.
 func (x variant) top(probe string) (leak.StackGrowth, bool) {
 	stacks := x.Goroutines()
 	if leak.ProbeKind(probe) == "heap" {
@@ -78,7 +77,7 @@ func (x variant) top(probe string) (leak.StackGrowth, bool) {
 	return leak.StackGrowth{}, false
 }
 
-// again is the command that made the run.
+// again returns the command that made the run.
 func (v view) again() string {
 	args := v.Record.Args
 	if len(args) == 0 {
@@ -91,7 +90,7 @@ func (v view) again() string {
 	return strings.Join(words, " ")
 }
 
-// pprof is the line that subtracts the probe's baseline from its last round.
+// pprof returns the command that subtracts the probe's baseline from its last round.
 func (v view) pprof(x variant, probe string) (string, bool) {
 	if len(x.Record.Snapshots) < 2 {
 		return "", false
@@ -110,7 +109,7 @@ func (v view) pprof(x variant, probe string) (string, bool) {
 	} else {
 		words = append(words, "-top")
 	}
-	// Not -diff_base: it labels the base's samples, and -traces then lists them apart instead of
+	// Do not use -diff_base: it labels the base's samples, and -traces then lists them separately instead of
 	// subtracting them.
 	words = append(words, "-base", v.file(base), v.file(last))
 	return strings.Join(words, " "), true
@@ -129,10 +128,10 @@ func rawProfile(s *leak.Snapshot, probe string) string {
 	return ""
 }
 
-// file is a file of the run directory as a word for the shell.
+// file returns the path of a file in the run directory as a shell word.
 func (v view) file(name string) string { return shellPath(path.Join(v.RunDir, name)) }
 
-// focus is a regular expression that matches the function and needs no escaping in any shell:
+// focus returns a regular expression that matches the function and needs no escaping in any shell:
 // "StreamWatcher..receive" for watch.(*StreamWatcher).receive.
 func focus(f leak.Frame) string {
 	name := f.Short()
@@ -142,8 +141,8 @@ func focus(f leak.Frame) string {
 	return mapRunes(name, isWordRune)
 }
 
-// shellWord makes s one word of a shell line. What no terminal should print is lost, not quoted: a
-// line that can be pasted without a look at it matters more than a path with a newline.
+// shellWord quotes s as one shell word. It replaces unprintable characters instead of quoting them: a user must be
+// able to paste the line without checking it, even if a path with a newline then no longer works.
 func shellWord(s string) string {
 	s = mapRunes(s, func(r rune) bool { return unicode.IsPrint(r) && r != utf8.RuneError })
 	if mapRunes(s, func(r rune) bool { return isWordRune(r) || strings.ContainsRune("./-+@%:,=", r) }) == s && s != "" {
@@ -152,7 +151,7 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// shellPath is shellWord for a path, which must not read as a flag.
+// shellPath is shellWord for paths. A path that starts with a dash does not become a flag.
 func shellPath(s string) string {
 	if strings.HasPrefix(s, "-") {
 		s = "./" + s
@@ -164,7 +163,7 @@ func isWordRune(r rune) bool {
 	return r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 }
 
-// mapRunes replaces by a dot each rune that is not kept.
+// mapRunes replaces each rune that keep rejects with a dot.
 func mapRunes(s string, keep func(rune) bool) string {
 	return strings.Map(func(r rune) rune {
 		if keep(r) {

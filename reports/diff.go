@@ -11,8 +11,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// diffStacks bounds each of the page's two tables of stacks, diffFrames the frames of its graph: it is alone
-// on its page.
+// diffStacks limits each of the page's two tables of stacks. diffFrames limits the frames of its only graph.
 const (
 	diffStacks = 100
 	diffFrames = 2000
@@ -25,16 +24,16 @@ var diffTemplate = template.Must(pageTemplate.New("diff").Funcs(template.FuncMap
 	"flamesOf": func(id, of string, set flameSet) variantFlames { return variantFlames{id, of, true, set} },
 }).Parse(squeezePage(diffSource)))
 
-// DiffInput is what the page on two profiles is drawn from.
+// DiffInput is the input of the page that compares two profiles.
 type DiffInput struct {
 	Diff *leak.Diff
-	// Base and Now are the two files as the user typed them.
+	// Base and Now are the two file names as the user typed them.
 	Base, Now string
 	// Max is the maximum growth of one stack, negative if not given.
 	Max float64
 }
 
-// Diff writes the page on two profiles: one file that opens anywhere, as a run's report is.
+// Diff writes the page that compares two profiles. Like a run's report, it is one self-contained file.
 func Diff(w io.Writer, in DiffInput) error {
 	err := writePage(w, diffTemplate, newDiffPage(in))
 	for i := 1; i < len(rooms) && errors.Is(err, leak.ErrOutput); i++ {
@@ -49,10 +48,10 @@ func Diff(w io.Writer, in DiffInput) error {
 	return err
 }
 
-// diffPage is the page, top to bottom.
+// diffPage is the data of the template, top to bottom.
 type diffPage struct {
 	Base, Now, What string
-	// Change is "+42 goroutines".
+	// Change is the total change: "+42 goroutines".
 	Change   string
 	Facts    []fact
 	Flames   flameSet
@@ -62,7 +61,7 @@ type diffPage struct {
 
 type diffTable struct {
 	Title string
-	// Rated is set where operations are known.
+	// Rated is set if the number of operations is known.
 	Rated bool
 	Rows  []diffRow
 	More  int
@@ -73,7 +72,7 @@ type diffRow struct {
 	State, Place, Position string
 	Creator                string
 	Oldest, Objects        string
-	// Over is set where it gained more than it may.
+	// Over is set if the stack grew by more than the maximum.
 	Over   bool
 	Frames []leak.Frame
 	More   int
@@ -97,7 +96,7 @@ func newDiffPage(in DiffInput) diffPage {
 			gone++
 		}
 	}
-	slices.Reverse(shrank) // the deepest fall first
+	slices.Reverse(shrank) // largest decrease first
 	p.Facts = []fact{
 		{"In all", value(float64(d.From), d.Unit) + " → " + value(float64(d.To), d.Unit)},
 		{"Grew", fmt.Sprintf("%s, %d of them new", count(len(grew), "stack"), fresh)},
@@ -136,7 +135,7 @@ func newDiffPage(in DiffInput) diffPage {
 	return p
 }
 
-// diffSources says what the two profiles are.
+// diffSources describes the two profiles by their kind.
 var diffSources = map[string]string{
 	"dump": "goroutine dumps", "profile": "goroutine profiles", "heap": "heap profiles, bytes in use", "leaked": "goroutine leak profiles",
 }
@@ -149,7 +148,7 @@ func diffChange(change int64, unit string) string {
 	return s
 }
 
-// diffFlames draws what changed.
+// diffFlames draws the flame graphs of the changes.
 func diffFlames(d *leak.Diff, what string) flameSet {
 	var list []stackChange
 	for _, s := range d.Stacks {

@@ -28,7 +28,8 @@ func renderDiff(t testing.TB, in DiffInput) string {
 	return b.String()
 }
 
-// The page has the flame graph, every stack's numbers and what it was made of, without the script.
+// TestDiffPage checks that the page has the flame graph, the numbers of every stack, and its two inputs. None of these
+// needs the script.
 func TestDiffPage(t *testing.T) {
 	got := renderDiff(t, diffFixture())
 	checkForm(t, "html", got)
@@ -74,7 +75,7 @@ func TestDiffPageEscapes(t *testing.T) {
 	}
 }
 
-// 10,000 stacks stay a page that opens at once, and it says what it leaves out.
+// TestDiffPageOfMany checks that a page of 10,000 stacks stays small and states what it omits.
 func TestDiffPageOfMany(t *testing.T) {
 	in := DiffInput{Diff: &leak.Diff{Unit: "goroutines", Source: "profile"}, Base: "a", Now: "b", Max: -1}
 	for i := range 10_000 {

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// exampleSize is what an example, and with it the page of a usual run, may weigh: people mail it.
+// exampleSize is the maximum size in bytes of an example, and so of the page of a usual run: people mail it.
 const exampleSize = 280 << 10
 
-// outside is what would make a page ask for something: links are not, they wait for a click.
+// outside matches markup that makes a page send a request. Links do not match, because they wait for a click.
 var outside = regexp.MustCompile(`(?i)<(?:link|img|iframe|object|embed|base|form|video|audio|source)\b|\s(?:src|srcset|data|action|poster|xlink:href)\s*=|url\((?:"|')?(?:https?:|//)|@import`)
 
-// TestExamples checks that the examples are small, complete, and need no network. An example of an older form is
-// logged and not checked: `make example` writes it from a new run.
+// TestExamples checks that the examples are small, complete, and need no network. It logs examples of an older form
+// and does not check them: `make example` writes them from a new run.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob("../docs/examples/*.html")
 	if err != nil || len(files) == 0 {
@@ -60,7 +60,8 @@ func checkExample(t *testing.T, page string) {
 	}
 }
 
-// A page of two variants, one of which leaks on many deep stacks, stays as small as an example has to be.
+// TestPageStaysSmall checks that a page of two variants stays within exampleSize, although one leaks on many deep
+// stacks.
 func TestPageStaysSmall(t *testing.T) {
 	in := fixture()
 	in.Record.Plan.Variants, in.Record.Variants = in.Record.Plan.Variants[:2], in.Record.Variants[:2]
@@ -70,7 +71,7 @@ func TestPageStaysSmall(t *testing.T) {
 	}
 	page := render(t, "html", in)
 	checkExample(t, page)
-	// The same with what an attacker would add is found out.
+	// Check that the test detects what an attacker would add.
 	for _, evil := range []string{`<img alt="x">`, `<a href="#x" src="y">`, `<i style="background: url(https://example.com/x)">`} {
 		if outside.FindString(evil) == "" {
 			t.Errorf("%s is let through", evil)

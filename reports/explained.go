@@ -28,7 +28,8 @@ func (x variant) Unexplained() []string {
 	return lines
 }
 
-// heapGrew is what the checks say of a heap's growth, and where none judged it, of the variant.
+// heapGrew reports whether a check of this heap is not clean. If no check judged the heap, it reports whether the
+// variant leaks.
 func (x variant) heapGrew(probe string) bool {
 	if probe == "" {
 		probe = "heap"

@@ -17,7 +17,7 @@ func TestUnexplained(t *testing.T) {
 		vv.HeapExplained = &leak.HeapExplained{Grew: 2 << 20, Explained: 1 << 10, Unexplained: program}
 		vv.ComponentHeaps = []leak.HeapExplained{{Probe: "kubelet/heap", Unexplained: kubelet}, {Probe: "shim/heap"}}
 	}
-	// leaky and natural leak; of the others the checks found the heap clean, and judged no kubelet's.
+	// leaky and natural leak. The checks found the heap of the other variants clean, and judged no kubelet's heap.
 	for format, want := range map[string][]string{
 		"text": {"  heap: " + program, "  heap: kubelet: " + kubelet},
 		"html": {"<li>Heap: " + program, "<li>Heap: kubelet: only &lt;b&gt;2&lt;/b&gt;"}, "markdown": {"Heap: " + program, "Heap: kubelet: only &lt;b&gt;"},
@@ -30,7 +30,7 @@ func TestUnexplained(t *testing.T) {
 			}
 		}
 	}
-	// A check that found the kubelet's heap clean settles it.
+	// A check that finds the kubelet's heap clean removes its line.
 	x := newView(in).Variants[0]
 	x.Verdict.Findings = append(x.Verdict.Findings, leak.Finding{Series: "kubelet/heap.alloc", Outcome: leak.Clean})
 	if got := x.Unexplained(); len(got) != 1 {

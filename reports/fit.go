@@ -8,14 +8,14 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// room is how much a page shows of what was measured.
+// room limits how much of the measurements a page shows: stacks, frames per stack, and bytes per name.
 type room struct{ stacks, frames, name int }
 
-// rooms are tried one after another, until the page is not larger than leak.MaxOutput. Nothing that Go builds needs more
-// than the first; a subject that makes names up does.
+// rooms are the limits to try, largest first, until the page is at most leak.MaxOutput. Any program built by Go fits
+// into the first. Only a subject that invents names needs the others.
 var rooms = []room{{20, 1024, 1 << 20}, {20, 128, 1024}, {10, 64, 200}, {3, 16, 100}, {0, 4, 60}}
 
-// fit returns the input with the stacks that there is room for, and a warning where some of them were cut.
+// fit returns the input reduced to the limits of r, with a warning if it cut stacks.
 func fit(in Input, r room) Input {
 	cut := false
 	stack := func(s leak.Stack) leak.Stack {

@@ -9,7 +9,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// fixtureVariant is how one variant of the fixture behaves.
+// fixtureVariant describes how one variant of the fixture behaves.
 type fixtureVariant struct {
 	name, doc, version, goVersion string
 	expect                        leak.Expectation
@@ -31,7 +31,7 @@ const (
 	fixtureOperations = 20
 )
 
-// fixture is a run of watch-then-delete as leakrig would record and judge it.
+// fixture returns a run of watch-then-delete as leakrig would record and judge it.
 func fixture() Input {
 	start := time.Date(2026, 11, 20, 14, 3, 12, 0, time.UTC)
 	in := Input{
@@ -141,7 +141,7 @@ func (fv fixtureVariant) snapshot(i, round int, start time.Time) leak.Snapshot {
 	return s
 }
 
-// profile are the stacks of a goroutine profile: one that leaks, one that comes, one that goes.
+// profile returns the stacks of a goroutine profile: one leaks, one appears, and one disappears.
 func (fv fixtureVariant) profile(goroutines float64, round int) []leak.Group {
 	list := []leak.Group{{Stack: acceptStack().ID(), Count: 1}}
 	if n := int64(goroutines) - 9; n > 0 {
@@ -192,7 +192,7 @@ func receiveStack() leak.Stack {
 	}
 }
 
-// profiledReceive is receiveStack as a profile has it: without a creator.
+// profiledReceive is receiveStack as a profile records it: without a creator.
 func profiledReceive() leak.Stack {
 	s := receiveStack()
 	s.Creator = nil
@@ -320,7 +320,7 @@ func (fv fixtureVariant) stack(vr leak.VariantRecord, outcome leak.Outcome, leak
 	return f
 }
 
-// failing is the same run with one failure of each kind: the fix leaks, a check is inconclusive, a variant ended
+// failing is the same run with one failure of each kind: the fix leaks, a check is inconclusive, and a variant ends
 // after two rounds.
 func failing() Input {
 	in := fixture()
@@ -353,7 +353,7 @@ func failing() Input {
 	return in
 }
 
-// herd is a run whose leaky variant had three replicas, of which the second leaks.
+// herd is a run whose leaky variant has three replicas, of which the second leaks.
 func herd() Input {
 	in := fixture()
 	start := in.Record.Started

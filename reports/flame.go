@@ -15,17 +15,17 @@ import (
 // small. The graph states in place what it omits.
 const (
 	flameLeast  = 0.001 // of the whole width
-	flameReach  = 0.02  // a row without a frame this wide is not drawn, nor what is below it
-	flameFrames = 330   // of one page, which people mail
+	flameReach  = 0.02  // a row without a frame of this width is not drawn, and nothing below it
+	flameFrames = 330   // per page: people mail it
 	flameDepth  = 64
 	flameLabel  = 0.02    // narrower frames have no room for a name
 	flameRow    = 19      // units
-	flameMost   = 1 << 48 // of one stack, so that sums of foreign numbers stay numbers
-	flameTable  = 15      // functions of the table
-	flameBrief  = 6       // the same where nothing leaks, and of objects, which stand where the bytes stand
+	flameMost   = 1 << 48 // per stack, so that sums of untrusted numbers cannot overflow
+	flameTable  = 15      // functions in the table
+	flameBrief  = 6       // the same if nothing leaks, and for objects, which are on the same stacks as bytes
 )
 
-// stackChange is what stood on one stack at the baseline and after the last round.
+// stackChange holds the amounts on one stack at the baseline and after the last round.
 type stackChange struct {
 	Stack    leak.Stack
 	From, To int64
@@ -33,23 +33,24 @@ type stackChange struct {
 
 func (c stackChange) delta() int64 { return c.To - c.From }
 
-// flameSubject is what one set of graphs is drawn of: the stacks of one program.
+// flameSubject is the input of one set of graphs: the stacks of one program.
 type flameSubject struct {
 	Stacks      map[string]leak.Stack
 	First, Last *leak.Snapshot
-	// Fingerprint holds the functions in which the fingerprint stands.
+	// Fingerprint holds the functions at which the fingerprint matches.
 	Fingerprint map[string]bool
-	// Lead is the probe that saw the leak, "" where none did.
+	// Lead is the probe that found the leak, "" if none did.
 	Lead string
 }
 
-// flameSource is what a graph is drawn from.
+// flameSource is the input of one graph: a metric of a probe.
 type flameSource struct {
 	Name, Unit, Probe, Source string
 	Amount                    func(leak.Group) int64
 }
 
-// share is the metric's part of the frames: objects stand where the bytes stand.
+// share returns the metric's weight when metrics divide the frames of a page. Objects get less, because they are on
+// the same stacks as bytes.
 func (m flameSource) share() int {
 	if m.Unit == "objects" {
 		return 1
@@ -57,16 +58,15 @@ func (m flameSource) share() int {
 	return 2
 }
 
-// flameMetrics are the graphs of a program, and of each component. Goroutines are those of the profile,
-// not of the text dump, so every number is the one that `go tool pprof` shows; of a shim there is the dump
-// alone.
+// flameMetrics are the graphs of a program and of each component. Goroutines come from the profile, not from the text
+// dump, so every number matches `go tool pprof`. A shim has only the dump.
 var flameMetrics = []flameSource{
 	{"Goroutines", "goroutines", "goroutine", "profile", func(g leak.Group) int64 { return g.Count }},
 	{"Heap bytes", "bytes", "heap", "heap", func(g leak.Group) int64 { return g.Bytes }},
 	{"Heap objects", "objects", "heap", "heap", func(g leak.Group) int64 { return g.Count }},
 }
 
-// sources are the graphs that the samples allow, those of one binary side by side.
+// sources returns the graphs that the samples allow. Graphs of the same binary are adjacent.
 func (s flameSubject) sources() []flameSource {
 	var list []flameSource
 	if s.First == nil {
@@ -91,7 +91,7 @@ func (s flameSubject) sources() []flameSource {
 }
 
 // changes subtracts the groups of the first snapshot from those of the last, in the order of the record. ok is false
-// if one of them has none.
+// if a snapshot has no groups.
 func (s flameSubject) changes(probe, source string, amount func(leak.Group) int64) (list []stackChange, ok bool) {
 	if s.First == nil || s.Last == nil {
 		return nil, false
@@ -120,25 +120,25 @@ func (s flameSubject) changes(probe, source string, amount func(leak.Group) int6
 	return list, from && to
 }
 
-// flameNode is a frame below its callers.
+// flameNode is a frame with its callees.
 type flameNode struct {
 	Func string
-	// State is the wait state of goroutines that stand in this frame.
+	// State is the wait state of goroutines whose innermost frame is this one.
 	State            string
 	Own, Total       int64
 	From, To         int64
 	Fingerprint      bool
-	caller           bool  // of something, or called: not the whole
-	width            int64 // absolute changes: a shrinking and a growing stack do not cancel out
+	caller           bool  // has callees, and is not the root
+	width            int64 // sum of absolute changes: a shrinking and a growing stack do not cancel out
 	children         []*flameNode
 	index            map[flameKey]*flameNode
 	dropped          int
-	droppedNet, lost int64 // what the dropped children changed by, and their width
+	droppedNet, lost int64 // total change of the dropped children, and their width
 }
 
 type flameKey struct{ fn, state string }
 
-// flameTree puts stacks under their callers, outermost first.
+// flameTree arranges stacks as a tree of callers and callees, outermost first.
 func flameTree(list []stackChange, fingerprint map[string]bool) *flameNode {
 	root := &flameNode{Func: "all stacks"}
 	for _, c := range list {
@@ -181,7 +181,7 @@ func (n *flameNode) child(name, state string) *flameNode {
 	return n.index[key]
 }
 
-// sort puts the widest child first.
+// sort orders children by width, widest first.
 func (n *flameNode) sort() {
 	slices.SortStableFunc(n.children, func(a, b *flameNode) int {
 		return cmp.Or(cmp.Compare(b.width, a.width), cmp.Compare(a.Func, b.Func), cmp.Compare(a.State, b.State))
@@ -191,8 +191,8 @@ func (n *flameNode) sort() {
 	}
 }
 
-// prune drops frames that are too narrow to be seen or too deep, and, where more than most are left, the
-// narrowest of these. A dropped frame is counted at its parent.
+// prune drops frames that are too narrow to see or too deep. If more than most remain, it drops the narrowest of
+// them. A parent counts the frames dropped below it.
 func (n *flameNode) prune(most int) {
 	least := int64(math.Ceil(float64(n.width) * flameLeast))
 	var widths []int64
@@ -226,7 +226,7 @@ func (n *flameNode) prune(most int) {
 	})
 }
 
-// walk visits n and what is below it, n first.
+// walk visits n, then everything below it.
 func (n *flameNode) walk(depth int, visit func(depth int, n *flameNode)) {
 	visit(depth, n)
 	for _, c := range n.children {
@@ -241,45 +241,45 @@ func abs(v int64) int64 {
 	return v
 }
 
-// flame is one flame graph, laid out. Lengths are percent of the width, so that it fits any page and
-// keeps its letters upright and of one size; report.html.tmpl draws it.
+// flame is the layout of one flame graph; report.html.tmpl draws it. Lengths are percentages of the width, so that it
+// fits any page without distorting its text.
 type flame struct {
 	Unit   string
 	Title  string
 	Height int
 	Frames []flameFrame
-	// Summary says in words what the picture shows.
+	// Summary describes the graph in words.
 	Summary string
 }
 
-// flameFrame is one box: a frame, or several below each other of which each calls nothing but the next, so
-// that their numbers are the same. Said once, they take half the page.
+// flameFrame is one box. It stands for a frame, or for a chain of frames that each only call the next. The frames of
+// a chain have the same numbers, so printing these once halves the size of the page.
 type flameFrame struct {
 	X, W string
-	// Y and H are whole rows apart; H is a unit less than its rows.
+	// Y and H are multiples of the row height, except that H is one unit less to leave a gap.
 	Y, H   int
 	Fill   string
 	Labels []flameLabelAt
-	// Tip describes the frames: their names first, one per line.
+	// Tip describes the frames, with their names first, one per line.
 	Tip         string
 	Fingerprint bool
 }
 
-// flameLabelAt is the name of a frame in its row.
+// flameLabelAt is the name of a frame at its row.
 type flameLabelAt struct {
 	Y    int
 	Text string
 }
 
-// A box is coloured by the sign of its change, the stronger the larger its share of all change. The style
-// sheet knows these colours by their names, and has others for the dark.
+// Colours of boxes by the sign of their change. The colour is stronger for a larger share of the total change. The
+// style sheet selects these colours by value and replaces them in dark mode.
 var (
 	flameGrew    = []string{"#fbe3df", "#f7c4bc", "#f09c90", "#e8796b"}
 	flameShrank  = []string{"#e1ebf8", "#bfd6f2", "#93b9e8", "#6d9fdd"}
 	flameNeutral = "#e4e5e3"
 )
 
-// fill is grey where what grew and what shrank below the frame come out even.
+// fill returns the colour of a box. It is grey if growth and shrinkage below the frame cancel out.
 func (n *flameNode) fill(whole int64) string {
 	if float64(abs(n.Total)) <= 0.05*float64(n.width) {
 		return flameNeutral
@@ -292,7 +292,7 @@ func (n *flameNode) fill(whole int64) string {
 	return ramp[min(int(share*float64(len(ramp))), len(ramp)-1)]
 }
 
-// keyFill is a colour of the legend: 1 to 4 grew, −1 to −4 shrank, 0 is grey.
+// keyFill returns a colour of the legend: 1 to 4 for growth, −1 to −4 for shrinkage, 0 for grey.
 func keyFill(strength int) string {
 	switch {
 	case strength > 0:
@@ -303,7 +303,7 @@ func keyFill(strength int) string {
 	return flameNeutral
 }
 
-// newFlame lays out the stacks that keep picks, with no more frames than most.
+// newFlame lays out the stacks, with at most most frames.
 func newFlame(title, unit string, list []stackChange, fingerprint map[string]bool, most int) flame {
 	root := flameTree(list, fingerprint)
 	f := flame{Title: title, Unit: unit, Summary: flameSummary(list, unit)}
@@ -341,8 +341,8 @@ func (f *flame) draw(n *flameNode, whole int64, left, depth int64) {
 	}
 }
 
-// chain is the frame and those below it that have its very numbers, since each calls nothing but the next. The
-// whole and frames that are marked stand alone.
+// chain returns the frame and the frames below it with the same numbers, where each only calls the next. The root and
+// marked frames are not merged.
 func (n *flameNode) chain() []*flameNode {
 	chain := []*flameNode{n}
 	for n.caller && !n.Fingerprint && n.Own == 0 && n.dropped == 0 && len(n.children) == 1 {
@@ -380,8 +380,8 @@ func (n *flameNode) label() string {
 	return label
 }
 
-// tip describes a chain: the names, outermost first, and their common numbers. Numbers of a single frame are those of
-// the last one.
+// tip describes a chain: its names, outermost first, and their common numbers. The own change is that of the last
+// frame.
 func tip(chain []*flameNode, unit string) string {
 	var lines []string
 	for _, n := range chain {
@@ -402,7 +402,7 @@ func tip(chain []*flameNode, unit string) string {
 	return strings.Join(append(lines, "total "+exactDelta(n.Total, unit)+", "+n.moved(unit), own), "\n")
 }
 
-// moved is where the frame's total went from and to, in a word where that is the total itself.
+// moved describes the frame's total before and after. It returns "new" or "vanished" if one of them is zero.
 func (n *flameNode) moved(unit string) string {
 	switch {
 	case n.From == 0:
@@ -413,7 +413,7 @@ func (n *flameNode) moved(unit string) string {
 	return value(float64(n.From), unit) + " → " + value(float64(n.To), unit)
 }
 
-// exactOwn is what changed in a frame itself; nothing has no unit.
+// exactOwn formats the change of a frame without its callees. Zero has no unit.
 func exactOwn(v int64, unit string) string {
 	if v == 0 {
 		return "0"
@@ -430,7 +430,7 @@ func exactDelta(v int64, unit string) string {
 	return s
 }
 
-// flameSummary is the whole in one line.
+// flameSummary describes the whole change in one line.
 func flameSummary(list []stackChange, unit string) string {
 	var grew, shrank, still int64
 	same := 0
@@ -460,13 +460,13 @@ func flameSummary(list []stackChange, unit string) string {
 	return s
 }
 
-// functionChange is the change of one function over all its callers: a row of `go tool pprof -top`.
+// functionChange is the change of one function over all its callers, like a row of `go tool pprof -top`.
 type functionChange struct {
 	Func       string
 	Own, Total int64
 }
 
-// functions adds up a function over all stacks; one that calls itself counts once.
+// functions adds up each function over all stacks. A recursive function counts once per stack.
 func functions(list []stackChange) []functionChange {
 	at := map[string]int{}
 	var out []functionChange
@@ -492,24 +492,24 @@ func functions(list []stackChange) []functionChange {
 	return slices.DeleteFunc(out, func(f functionChange) bool { return f.Own == 0 && f.Total == 0 })
 }
 
-// flameSet is all graphs of one subject.
+// flameSet holds all graphs of one subject.
 type flameSet struct {
 	Metrics []flameMetric
-	// Total is the change of every metric, in words.
+	// Total describes the change of every metric.
 	Total string
 }
 
-// flameMetric is one metric's graph in its views, and its numbers as a table.
+// flameMetric is the graph of one metric in each of its views, and a table of its numbers.
 type flameMetric struct {
 	Name, Unit, Total string
-	// Lead marks the metric that a reader should see first.
+	// Lead marks the metric to show first.
 	Lead      bool
 	Views     []flameView
 	Functions []functionRow
 	More      int
 }
 
-// flameView is the graph of some of the stacks.
+// flameView is the graph of a subset of the stacks.
 type flameView struct {
 	Name string
 	flame
@@ -517,7 +517,7 @@ type flameView struct {
 
 type functionRow struct{ Func, Own, Total string }
 
-// flameViews are the stacks that each view shows, and its part of the frames of a metric.
+// flameViews are the subsets of stacks that views show. Part is a view's share of the frames of a metric.
 var flameViews = []struct {
 	Name string
 	Part int // of 10
@@ -528,7 +528,7 @@ var flameViews = []struct {
 	{"Vanished", 2, func(c stackChange) bool { return c.From != 0 && c.To == 0 }},
 }
 
-// newFlameSet draws every metric of the subject, with about most frames in all.
+// newFlameSet draws every metric of the subject, with about most frames in total.
 func newFlameSet(s flameSubject, of string, most int) flameSet {
 	rows := flameTable
 	if s.Lead == "" {
@@ -597,7 +597,7 @@ func total(list []stackChange) (sum int64) {
 	return sum
 }
 
-// flameSubject is the variant's program.
+// flameSubject returns the graph input of the variant's program.
 func (x variant) flameSubject() flameSubject {
 	s := flameSubject{Stacks: x.Record.Stacks, Fingerprint: map[string]bool{}, Lead: x.leadProbe()}
 	if n := len(x.Record.Snapshots); n > 1 {
@@ -629,7 +629,8 @@ func (x variant) leadProbe() string {
 	return "heap"
 }
 
-// outsideStandard is the innermost frame outside the standard library, or the innermost of all.
+// outsideStandard returns the innermost frame outside the standard library, or the innermost of all if there are
+// none.
 func outsideStandard(s leak.Stack) leak.Frame {
 	for _, f := range s.Frames {
 		if first, _, _ := strings.Cut(f.Package(), "/"); strings.Contains(first, ".") || first == "main" {

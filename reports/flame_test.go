@@ -10,7 +10,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// calls is a stack from its outermost function to its innermost: "main work recv".
+// calls returns a stack from a list of functions, outermost first: "main work recv".
 func calls(names string) leak.Stack {
 	var s leak.Stack
 	for _, name := range strings.Fields(names) {
@@ -21,13 +21,13 @@ func calls(names string) leak.Stack {
 
 func changed(names string, from, to int64) stackChange { return stackChange{calls(names), from, to} }
 
-// tones are short for the colours.
+// tones are short names of the colours.
 var tones = map[string]string{
 	flameGrew[0]: "g1", flameGrew[1]: "g2", flameGrew[2]: "g3", flameGrew[3]: "g4",
 	flameShrank[0]: "s1", flameShrank[1]: "s2", flameShrank[2]: "s3", flameShrank[3]: "s4", flameNeutral: "n",
 }
 
-// The style sheet has another colour for each in the dark.
+// TestFlameColoursInTheDark checks that the style sheet replaces each colour in dark mode.
 func TestFlameColoursInTheDark(t *testing.T) {
 	for fill := range tones {
 		if !strings.Contains(styleSource, `[fill="`+fill+`"] { fill: #`) {
@@ -36,7 +36,7 @@ func TestFlameColoursInTheDark(t *testing.T) {
 	}
 }
 
-// boxes are the frames of a graph as "depth name total own x+width".
+// boxes lists the frames of a graph as "depth name total own x+width".
 func boxes(f flame) []string {
 	var out []string
 	for _, b := range f.Frames {
@@ -73,7 +73,8 @@ func TestFlame(t *testing.T) {
 	}
 }
 
-// What grows in one place and shrinks by as much in another is as wide as both, and grey.
+// TestFlameCancels checks a frame below which one stack grows and another shrinks by the same amount. It is as wide
+// as both together, and grey.
 func TestFlameCancels(t *testing.T) {
 	got := boxes(newFlame("", "objects", []stackChange{changed("main a", 50, 0), changed("main b", 0, 50)}, nil, 100))
 	if len(got) != 4 || !strings.HasSuffix(got[1], "0%+100% n") || !strings.HasSuffix(got[2], "0%+50% s3") || !strings.HasSuffix(got[3], "50%+50% g3") {
@@ -89,7 +90,7 @@ func TestFlameOfNothing(t *testing.T) {
 	}
 }
 
-// A function that calls itself counts once, as in go tool pprof.
+// TestFunctions checks that a recursive function counts once, as in go tool pprof.
 func TestFunctions(t *testing.T) {
 	got := functions([]stackChange{changed("main f f f", 0, 5), changed("main g f", 1, 3), changed("main still", 4, 4)})
 	want := []functionChange{{"example.com/p.f", 7, 7}, {"example.com/p.main", 0, 7}, {"example.com/p.g", 0, 2}}
@@ -98,7 +99,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// What leaked is what a reader sees first.
+// TestFlameLead checks that the leaking metric is shown first.
 func TestFlameLead(t *testing.T) {
 	in := fixture()
 	for i := range in.Verdict.Variants[0].Findings {
@@ -106,7 +107,7 @@ func TestFlameLead(t *testing.T) {
 		f.Fingerprint = f.Check == "heap-growth"
 	}
 	v := newView(in)
-	for i, want := range []string{"Heap bytes", "Goroutines"} { // leaky by its heap, fixed by nothing
+	for i, want := range []string{"Heap bytes", "Goroutines"} { // leaky leaks heap, fixed does not leak
 		for _, m := range newFlameSet(v.Variants[i].flameSubject(), "", 100).Metrics {
 			if m.Lead != (m.Name == want) {
 				t.Errorf("%s: %s leads: %t", v.Variants[i].Name, m.Name, m.Lead)
@@ -123,8 +124,8 @@ func TestFlameLead(t *testing.T) {
 	}
 }
 
-// TestFlamePrunes checks for any amount of pruning that every box is as wide as its children, that no box sticks out,
-// and that boxes and the stated omissions add up to the total change.
+// TestFlamePrunes checks every amount of pruning. Each box is as wide as its children, and no box sticks out. Boxes
+// and stated omissions add up to the total change.
 func TestFlamePrunes(t *testing.T) {
 	var list []stackChange
 	for i := range 2_000 {
@@ -142,7 +143,7 @@ func TestFlamePrunes(t *testing.T) {
 func checkBoxes(t *testing.T, f flame) {
 	t.Helper()
 	type box struct{ left, right float64 }
-	var above []box // the boxes that enclose the next one
+	var above []box // the boxes that enclose the next box
 	for _, b := range f.Frames {
 		depth := b.Y / flameRow
 		left, width := percentage(t, b.X), percentage(t, b.W)
@@ -165,7 +166,7 @@ func checkBoxes(t *testing.T, f flame) {
 	}
 }
 
-// Numbers that a record should not have make no picture, and no panic.
+// TestFlameOfForeignNumbers checks that invalid numbers in a record produce no graph and no panic.
 func TestFlameOfForeignNumbers(t *testing.T) {
 	in := fixture()
 	for _, n := range []int64{math.MaxInt64, math.MinInt64, -1} {
@@ -230,7 +231,7 @@ func TestFlameChains(t *testing.T) {
 		t.Errorf("labels %q, %d high of %d", labels, f.Frames[1].H, f.Height)
 	}
 	checkBoxes(t, f)
-	// The fingerprint is a separate box.
+	// The fingerprint is in a separate box.
 	f = newFlame("", "goroutines", list[:1], map[string]bool{"example.com/p.handle": true}, 100)
 	if got := boxes(f); len(got) != 4 || !strings.HasPrefix(got[2], "3 handle | the fingerprint stands here, total +40") || !f.Frames[2].Fingerprint || f.Frames[1].Fingerprint {
 		t.Errorf("%q", got)

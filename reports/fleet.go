@@ -12,7 +12,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Limits of the page of a fleet; its JSON is complete.
+// Limits of the fleet page. Its JSON form is complete.
 const (
 	fleetStacks    = 50
 	fleetTargets   = 100
@@ -24,8 +24,8 @@ var fleetSource string
 
 var fleetTemplate = template.Must(pageTemplate.New("fleet").Parse(squeezePage(fleetSource)))
 
-// FleetInput is what the page on a fleet is drawn from, with all numbers in words. Package fleet, which has them,
-// stands above this one.
+// FleetInput is the input of the fleet page, with all numbers already formatted. Package fleet, which has the
+// numbers, imports this package.
 type FleetInput struct {
 	Name      string
 	Outcome   leak.Outcome
@@ -37,10 +37,10 @@ type FleetInput struct {
 	Warnings  []string
 }
 
-// FleetFact is a name and what there is to say of it.
+// FleetFact is a name with its description.
 type FleetFact struct{ Name, Value string }
 
-// FleetStack is one stack that grows in some targets.
+// FleetStack is a stack that grows in some targets.
 type FleetStack struct {
 	Outcome                           leak.Outcome
 	State, Place                      string
@@ -54,12 +54,12 @@ type FleetTarget struct {
 	Name, Reason, Rate string
 	Outcome            leak.Outcome
 	Gates              []leak.Gate
-	// Seconds are when the counts were read.
+	// Seconds are the times at which the counts were read.
 	Seconds []float64
 	Counts  []int32
 }
 
-// Fleet writes the page on a fleet: one file that opens anywhere, as a run's report is.
+// Fleet writes the fleet page. Like a run's report, it is one self-contained file.
 func Fleet(w io.Writer, in FleetInput) error {
 	err := writePage(w, fleetTemplate, newFleetPage(in))
 	for i := 1; i < len(rooms) && errors.Is(err, leak.ErrOutput); i++ {
@@ -113,7 +113,8 @@ func newFleetPage(in FleetInput) fleetPage {
 	return p
 }
 
-// polyline draws counts over time into a box of this width and height in pixels, from 0 up, with room for the stroke.
+// polyline draws counts over time into a box of this width and height in pixels. The Y axis starts at 0, and the
+// stroke fits into the box.
 func polyline(seconds []float64, counts []int32, width, height float64) string {
 	if len(counts) < 2 || len(seconds) != len(counts) {
 		return ""

@@ -13,11 +13,11 @@ import (
 // oneLine prevents foreign text from starting new lines.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// rate is a growth per operation for people.
+// rate formats a growth per operation.
 func rate(v float64, unit string) string { return leak.FormatRate(v, unit) }
 
-// inModule is "in k8s.io/apimachinery v0.18.8", or "called from" it where the innermost frame is the
-// standard library's.
+// inModule returns "in k8s.io/apimachinery v0.18.8". It returns "called from …" if the innermost frame is in the
+// standard library.
 func inModule(g leak.StackGrowth) string {
 	path, _, _ := strings.Cut(g.Module, " ")
 	if top := g.Stack.Place(); strings.HasPrefix(top.Package(), path) || strings.HasPrefix(top.File, path) {
@@ -26,7 +26,7 @@ func inModule(g leak.StackGrowth) string {
 	return "called from " + g.Module
 }
 
-// value is a reading for people.
+// value formats a reading.
 func value(v float64, unit string) string {
 	switch {
 	case !finite(v):
@@ -50,7 +50,7 @@ func perOperation(v float64, unit string) string {
 	return rate(v, unit) + " " + unit + " per operation"
 }
 
-// bound is "2.0 KiB per operation" or "10 in total".
+// bound formats the bound of a finding: "2.0 KiB per operation" or "10 in total".
 func bound(f leak.Finding) string {
 	if f.Unbounded {
 		return "none: growth that is sustained is a leak"
@@ -61,8 +61,8 @@ func bound(f leak.Finding) string {
 	return value(f.Bound, f.Unit) + " in total"
 }
 
-// comparison returns the numbers of a gate as a true statement: "20.3 KiB > 2.0 KiB". Numbers without a unit can be
-// probabilities, so they have three digits.
+// comparison formats the numbers of a gate as a true statement: "20.3 KiB > 2.0 KiB". Numbers without a unit have
+// three digits, because they can be probabilities.
 func comparison(g leak.Gate) string {
 	op := g.Op
 	if !g.Holds {
@@ -74,7 +74,7 @@ func comparison(g leak.Gate) string {
 	return value(g.Value, g.Unit) + " " + op + " " + value(g.Bound, g.Unit)
 }
 
-// expected is the expectation, which only a scenario that did not load lacks.
+// expected formats the expectation. Only a scenario that did not load has none.
 func expected(e leak.Expectation) string {
 	if e == "" {
 		return "unknown"
@@ -82,7 +82,7 @@ func expected(e leak.Expectation) string {
 	return string(e)
 }
 
-// seconds writes a latency: "12 ms", "1.20 s".
+// seconds formats a latency: "12 ms", "1.20 s".
 func seconds(s float64) string {
 	switch {
 	case !finite(s):
@@ -97,7 +97,7 @@ func seconds(s float64) string {
 	return fmt.Sprintf("%.2f s", s)
 }
 
-// count is "1 round", "7 rounds".
+// count formats a number with its noun: "1 round", "7 rounds".
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -114,7 +114,7 @@ func head[T any](list []T, n int) ([]T, int) {
 	return list[:n], len(list) - n
 }
 
-// and closes a list that head cut: "… and 9,990 more stacks" without the commas.
+// and describes what head omitted, without thousands separators: "… and 9990 more stacks".
 func and(more int, noun string) string {
 	if more == 1 {
 		return "… and 1 more " + noun
@@ -122,7 +122,7 @@ func and(more int, noun string) string {
 	return fmt.Sprintf("… and %d more %ss", more, noun)
 }
 
-// stackUnit is the unit of From, To and PerOperation in a list of growing stacks.
+// stackUnit returns the unit of From, To and PerOperation in a list of growing stacks.
 func stackUnit(heap bool) string {
 	if heap {
 		return "bytes"
@@ -130,12 +130,12 @@ func stackUnit(heap bool) string {
 	return "goroutines"
 }
 
-// reenacted says which function of a module a binary has with another body, and why.
+// reenacted describes which function of a module has a different body in a binary, and why.
 func reenacted(r *leak.Rewrite) string {
 	return oneLine(fmt.Sprintf("%s of %s (%s) has another body than upstream's: %s", r.Func, r.Package, r.Module, r.Doc))
 }
 
-// parameters are the values that the scenario's parameters had, "nodes=20 posts=5".
+// parameters formats the values of the scenario's parameters: "nodes=20 posts=5".
 func parameters(values map[string]string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(values)) {

@@ -13,22 +13,22 @@ type checkRow struct {
 	Bound        string
 	PerOperation bool
 	Fingerprint  bool
-	// Cells are in the order of the view's variants.
+	// Cells are in the order of the variants in the view.
 	Cells []checkCell
 }
 
-// InAll reports whether the findings of the row are on total growth.
+// InAll reports whether the findings of the row are about total growth.
 func (r checkRow) InAll() bool {
 	return slices.ContainsFunc(r.Cells, func(c checkCell) bool { return c.InAll() })
 }
 
-// checkCell is what the check found in one variant; Finding is nil where it was not run.
+// checkCell is the finding of a check in one variant. Finding is nil if the check did not run.
 type checkCell struct {
 	Variant string
 	Finding *leak.Finding
 }
 
-// checkRows is the table that all formats draw: checks down, variants across.
+// checkRows returns the table that all formats draw, with a row per check and a column per variant.
 func (v view) checkRows() []checkRow {
 	var rows []checkRow
 	for i, x := range v.Variants {
@@ -52,8 +52,8 @@ func (v view) newRow(f leak.Finding) checkRow {
 	return r
 }
 
-// growthColumns are the rows that a narrow table has room for: the fingerprint first, and each series
-// once, by the check that bounds it per operation.
+// growthColumns returns the checks for a table of at most max columns: the fingerprint first, and each series once,
+// by the check that bounds it per operation.
 func (v view) growthColumns(max int) []checkRow {
 	rows := v.rankedRows()
 	seen := map[string]bool{}
@@ -66,7 +66,7 @@ func (v view) growthColumns(max int) []checkRow {
 	return rows
 }
 
-// rankedRows are the checks with what a reader looks for first on top.
+// rankedRows returns the checks, most important first.
 func (v view) rankedRows() []checkRow {
 	rows := v.checkRows()
 	slices.SortStableFunc(rows, func(a, b checkRow) int { return a.rank() - b.rank() })
@@ -110,7 +110,7 @@ func (r checkRow) rank() int {
 	return 2
 }
 
-// Title is the series that the check judged, or its own name where it judged stacks.
+// Title returns the series that the check judged, or the name of the check if it judged stacks.
 func (r checkRow) Title() string {
 	if r.Series != "" {
 		return r.Series
@@ -118,8 +118,8 @@ func (r checkRow) Title() string {
 	return r.Check
 }
 
-// Growth is the growth per operation, "–" where there were no two rounds to tell it from; "+1 in total" where
-// a rate would say nothing, since the check judges what came at once.
+// Growth returns the growth per operation, or "–" with fewer than two rounds. It returns a total such as "+1 in
+// total" if the check judges sudden growth, for which a rate is meaningless.
 func (c checkCell) Growth() string {
 	if c.Finding == nil || len(rounds(c.Finding.Points)) < 2 {
 		return "–"
@@ -133,7 +133,7 @@ func (c checkCell) Growth() string {
 // InAll reports whether a rate is meaningless.
 func (c checkCell) InAll() bool { return c.Finding.InAll() }
 
-// Change is what the series grew by from the baseline to the last round: "+140 in total".
+// Change returns the growth of the series from the baseline to the last round: "+140 in total".
 func (c checkCell) Change() string {
 	if c.Finding == nil || c.InAll() || len(rounds(c.Finding.Points)) < 2 {
 		return ""
@@ -146,7 +146,7 @@ func (c checkCell) gained() string {
 	return leak.FormatDelta(points[len(points)-1].Value-points[0].Value, c.Finding.Unit) + " in total"
 }
 
-// Interval is the 95 % interval of Growth, "" where none was computed.
+// Interval returns the 95 % interval of Growth, or "" if none was computed.
 func (c checkCell) Interval() string {
 	f := c.Finding
 	if f == nil || c.InAll() || f.Low == f.High {

@@ -24,14 +24,14 @@ const (
 	historyStacks  = 3
 )
 
-// HistoryRun is one run directory. Of its record only what is not sampled is used.
+// HistoryRun is one run directory. History uses its record without the samples.
 type HistoryRun struct {
-	// Dir is the run directory, Report its HTML report, "" where it has none; both relative to the page.
+	// Dir is the run directory, and Report its HTML report, "" if it has none. Both are relative to the page.
 	Dir, Report string
 	Record      *leak.Record
-	// Verdict is nil where the run was not judged.
+	// Verdict is nil if the run was not judged.
 	Verdict *leak.Verdict
-	// Problem is why the directory could not be read. Then the other fields are empty.
+	// Problem is the reason why the directory could not be read. If it is set, the other fields are empty.
 	Problem string
 }
 
@@ -40,13 +40,13 @@ var historySource string
 
 var historyTemplate = template.Must(pageTemplate.New("history").Parse(squeezePage(historySource)))
 
-// History writes the page over many runs: the results of each scenario by date, its growth, and changes since it was
-// last as expected.
+// History writes the page over many runs. For each scenario it shows the results by date, the growth, and the changes
+// since the last run that met its expectation.
 func History(w io.Writer, runs []HistoryRun) error {
 	return writePage(w, historyTemplate, newHistory(runs))
 }
 
-// history is the page, top to bottom.
+// history is the data of the template, top to bottom.
 type history struct {
 	Runs      int
 	Scenarios []scenarioHistory
@@ -54,12 +54,12 @@ type history struct {
 	More      int
 }
 
-// scenarioHistory is all runs of one scenario.
+// scenarioHistory holds all runs of one scenario.
 type scenarioHistory struct {
 	ID, Name string
 	Last     historyRow
 	Runs     int
-	// Green is the last run that came out as expected, nil where none did.
+	// Green is the last run that met its expectation, nil if none did.
 	Green    *historyRow
 	Changes  []string
 	More     int
@@ -76,23 +76,23 @@ type scenarioHistory struct {
 type historyRow struct {
 	HistoryRun
 	view view
-	// Growth is the growth per operation of each variant, by the check that a reader looks for first.
+	// Growth is the growth per operation of each variant, by the check that Figure selects.
 	Growth []string
 }
 
-// calendarRow is one day of the week, over the weeks.
+// calendarRow is one day of the week, with a cell per week.
 type calendarRow struct {
 	Day   string
 	Cells []calendarCell
 }
 
-// calendarCell is one day; Label is "" where nothing ran.
+// calendarCell is one day. Label is "" if no run started.
 type calendarCell struct {
 	look
 	Label, URL string
 }
 
-// versionChange is a version that changed from one run to the next.
+// versionChange is a version that differs between consecutive runs.
 type versionChange struct {
 	Number, run          int
 	When, What, From, To string
@@ -122,7 +122,7 @@ func newHistory(runs []HistoryRun) history {
 		})
 		h.Scenarios = append(h.Scenarios, newScenarioHistory(fmt.Sprintf("s%d", i+1), name, rows))
 	}
-	// What needs a look comes first.
+	// Scenarios that need attention come first.
 	slices.SortStableFunc(h.Scenarios, func(a, b scenarioHistory) int { return cmp.Compare(urgency(b.Last), urgency(a.Last)) })
 	h.Problems, h.More = head(h.Problems, htmlWarnings)
 	return h
@@ -158,17 +158,17 @@ func newScenarioHistory(id, name string, rows []historyRow) scenarioHistory {
 	return s
 }
 
-// Result is that of the run as a whole.
+// Result returns the result of the whole run.
 func (r historyRow) Result() leak.Result { return r.view.Result() }
 
-// Look is that of the result.
+// Look returns the colour and icon of the result.
 func (r historyRow) Look() look { return verdictLook(r.view) }
 
-// Status and Sentence are those of the report.
+// Status and Sentence are the same as in the report.
 func (r historyRow) Status() string   { return r.view.Status() }
 func (r historyRow) Sentence() string { return r.view.Sentence() }
 
-// When is when the run started.
+// When returns the time at which the run started.
 func (r historyRow) When() string {
 	if r.Record.Started.IsZero() {
 		return "at an unknown time"
@@ -176,7 +176,7 @@ func (r historyRow) When() string {
 	return r.Record.Started.UTC().Format("2006-01-02 15:04")
 }
 
-// day is the date of the run, "" where it is not known.
+// day returns the date of the run, or "" if unknown.
 func (r historyRow) day() string {
 	if r.Record.Started.IsZero() {
 		return ""
@@ -184,7 +184,7 @@ func (r historyRow) day() string {
 	return r.Record.Started.UTC().Format("2006-01-02")
 }
 
-// URL is the address of the report, as a path below the page.
+// URL returns the address of the report, relative to the page.
 func (r historyRow) URL() string {
 	if r.Report == "" {
 		return ""
@@ -206,7 +206,7 @@ func leadGrowth(v view, variants []string) []string {
 	return out
 }
 
-// whatIsNew is what a later run has that an earlier one, which came out as expected, had not.
+// whatIsNew lists what differs in last from green, an earlier run that met its expectation.
 func whatIsNew(green, last view) []string {
 	var list []string
 	if f := last.Record.Failure; f != nil {
@@ -244,7 +244,7 @@ func whatIsNew(green, last view) []string {
 			}
 			fresh := slices.DeleteFunc(l.list, func(g leak.StackGrowth) bool { return known[g.Stack.String()] || flat(g, l.unit) })
 			if x.Verdict.Result == leak.Met {
-				fresh = nil // which sites the sampled heap shows differs from run to run
+				fresh = nil // heap profiles are sampled, so the visible sites differ from run to run
 			}
 			fresh, _ = head(fresh, historyStacks)
 			for _, g := range fresh {
@@ -258,8 +258,8 @@ func whatIsNew(green, last view) []string {
 	return list
 }
 
-// versionChanges are the changes, from run to run, of what the subjects were built from and ran on: of the
-// modules that a growing stack ever lay in, since a scenario may have hundreds.
+// versionChanges lists the version changes between consecutive runs, of builds and platforms. Of the modules it
+// includes only those with a growing stack in any run, because a scenario may have hundreds.
 func versionChanges(rows []historyRow) []versionChange {
 	var modules []string
 	for _, r := range rows {
@@ -292,7 +292,7 @@ func versionChanges(rows []historyRow) []versionChange {
 	return list
 }
 
-// calendar is the weeks up to the last run, with the worst result of each day.
+// calendar returns the weeks up to the last run, with the worst result of each day.
 func calendar(rows []historyRow) (weeks []string, days []calendarRow) {
 	byDay := map[string][]historyRow{}
 	var first, last time.Time
@@ -339,7 +339,7 @@ func newCalendarCell(rows []historyRow) calendarCell {
 	return calendarCell{worst.Look(), label, worst.URL()}
 }
 
-// drawCharts draws the growth per operation of each check over the runs, all variants on one scale.
+// drawCharts draws the growth per operation of each check over the runs, with all variants on one scale.
 func (s *scenarioHistory) drawCharts(rows []historyRow) {
 	for _, check := range s.Last.view.rankedRows() {
 		if len(s.Charts) == historyCharts || len(rows) < 2 {
@@ -366,8 +366,8 @@ func (s *scenarioHistory) drawCharts(rows []historyRow) {
 	}
 }
 
-// growthPoint is what a check found in a variant of one run. Its bound is drawn where it is one per
-// operation, too.
+// growthPoint returns the finding of a check in a variant of one run. It also returns the bounds that are per
+// operation.
 func growthPoint(v view, variant, check string) (p leak.Point, bounds []limit, ok bool) {
 	for _, x := range v.Variants {
 		for _, f := range x.Verdict.Findings {
@@ -383,8 +383,8 @@ func growthPoint(v view, variant, check string) (p leak.Point, bounds []limit, o
 	return p, nil, false
 }
 
-// overRuns is a chart over runs, not over operations: dates below, the run at each mark, and a line where a
-// version changed.
+// overRuns is a chart with runs on the X axis instead of operations. It has dates as labels, the run at each mark,
+// and a vertical line at each version change.
 func (s *scenarioHistory) overRuns(id string, over series, rows []historyRow) chart {
 	c := newChart(id, over, historyChart)
 	c.XLabel, c.Desc = "runs", describeRuns(over, rows)
@@ -416,7 +416,7 @@ func (s *scenarioHistory) overRuns(id string, over series, rows []historyRow) ch
 	return c
 }
 
-// describeRuns is the chart in words.
+// describeRuns returns the text alternative of the chart.
 func describeRuns(over series, rows []historyRow) string {
 	var parts []string
 	for _, l := range over.Lines {

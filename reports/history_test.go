@@ -14,8 +14,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// nights are n runs of the fixture, a night apart. From the night leaksFrom on the current release leaks:
-// its module got a new version then.
+// nights returns n runs of the fixture, one per night. From night leaksFrom on, the current release leaks, because
+// its module has a new version.
 func nights(n, leaksFrom int) []HistoryRun {
 	var runs []HistoryRun
 	for i := range n {
@@ -39,7 +39,7 @@ func nights(n, leaksFrom int) []HistoryRun {
 }
 
 func leakAgain(in *Input) {
-	const k = 2 // the current release
+	const k = 2 // the index of the current release
 	for m := range in.Record.Variants[k].Subject.Modules {
 		if in.Record.Variants[k].Subject.Modules[m].Path == "k8s.io/apimachinery" {
 			in.Record.Variants[k].Subject.Modules[m].Version = "v0.38.0"
@@ -68,7 +68,7 @@ func renderHistory(t testing.TB, runs []HistoryRun) string {
 
 func TestHistoryGolden(t *testing.T) {
 	runs := nights(40, 37)
-	runs = append(runs[:20], runs[23:]...) // three nights off
+	runs = append(runs[:20], runs[23:]...) // three nights without a run
 	runs = append(runs, HistoryRun{Dir: "runs/x/broken", Problem: "read run.json: unexpected end of JSON input"})
 	got := renderHistory(t, runs)
 	checkHTML(t, got)
@@ -121,7 +121,7 @@ func TestHistoryTellsWhatIsNew(t *testing.T) {
 }
 
 func TestCalendar(t *testing.T) {
-	runs := nights(2, 1) // Friday as expected, Saturday not
+	runs := nights(2, 1) // Friday met its expectation, Saturday did not
 	late := runs[0]
 	record := *late.Record
 	record.Started = record.Started.AddDate(0, 0, 200)
@@ -140,7 +140,7 @@ func TestCalendar(t *testing.T) {
 	}
 }
 
-// rowsInOrder are the rows of the table, first run first.
+// rowsInOrder returns the rows of the table, first run first.
 func (s scenarioHistory) rowsInOrder() []historyRow {
 	var rows []historyRow
 	for i := range s.Rows {
@@ -149,8 +149,8 @@ func (s scenarioHistory) rowsInOrder() []historyRow {
 	return rows
 }
 
-// A record of schema 1 as the first release wrote it, with no more in it than it must have, and one that
-// was interrupted before anything was measured.
+// TestHistoryReadsOldRecords reads a record of schema 1 as the first release wrote it, with only the required fields.
+// It also reads the record of a run that was interrupted before the first measurement.
 func TestHistoryReadsOldRecords(t *testing.T) {
 	dir := leak.RunDir(t.TempDir())
 	for name, data := range map[string]string{

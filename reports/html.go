@@ -16,13 +16,13 @@ import (
 
 // Limits of the page's lists; each list states how much it omits.
 const (
-	htmlStacks   = 8 // goroutine stacks of a variant that leaks alone; several share them
-	htmlSites    = 5 // allocation sites of one that does
-	htmlLeast    = 3 // of either, of every variant
+	htmlStacks   = 8 // goroutine stacks of a variant that leaks alone; several variants share them
+	htmlSites    = 5 // allocation sites, shared in the same way
+	htmlLeast    = 3 // minimum of both, for every variant
 	htmlFrames   = 40
-	htmlOthers   = 8 // frames of a stack that is not its list's first: the flame graph has them all
+	htmlOthers   = 8 // frames of a stack that is not first in its list: the flame graph has all
 	htmlRounds   = 120
-	htmlCharts   = 4 // large ones, of the series that come first
+	htmlCharts   = 4 // large charts, for the first series
 	htmlWarnings = 100
 	htmlModules  = 500
 	htmlErrors   = 10
@@ -37,8 +37,8 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"count": count, "more": and, "modules": newModuleTable, "expected": expected, "join": strings.Join, "keyFill": keyFill,
 }).Funcs(assets).Parse(squeezePage(pageSource)))
 
-// html is one page that opens anywhere: no request, and nothing that matters needs the script or, in a
-// viewer whose policy refuses both, the style sheet.
+// html writes one self-contained page that sends no requests. It shows everything that matters without the script, and
+// also without the style sheet if the policy of a viewer refuses both.
 func html(b *bytes.Buffer, v view) error {
 	var page bytes.Buffer
 	if err := pageTemplate.Execute(&page, newPage(v)); err != nil {
@@ -48,7 +48,7 @@ func html(b *bytes.Buffer, v view) error {
 	return nil
 }
 
-// page is what the template draws, top to bottom.
+// page is the data of the template, top to bottom.
 type page struct {
 	view
 	Look         look
@@ -101,7 +101,7 @@ func resultLook(result leak.Result, outcomes ...leak.Outcome) look {
 		return look{leak.Clean.String(), "check"}
 	case result == leak.NotMet && slices.Contains(outcomes, leak.Leaking):
 		return look{leak.Leaking.String(), "cross"}
-	case result == leak.NotMet: // a leak that was not seen: red is for those that were
+	case result == leak.NotMet: // a leak that was not found: red is for found leaks
 		return look{leak.Inconclusive.String(), "cross"}
 	case result == leak.Unmeasured:
 		return look{leak.Inconclusive.String(), "bang"}
@@ -119,7 +119,7 @@ func verdictLook(v view) look {
 	return resultLook(v.Result(), outcomes...)
 }
 
-// Look is that of the variant's result.
+// Look returns the colour and icon of the variant's result.
 func (x variant) Look() look { return resultLook(x.Verdict.Result, x.Verdict.Outcome) }
 
 type fact struct{ Name, Value string }
@@ -156,7 +156,7 @@ func facts(v view) []fact {
 	return list
 }
 
-// soak describes a soak, "" for any other run.
+// soak describes a soak, or returns "" for other runs.
 func soak(v view) string {
 	plan := v.Record.Plan.Soak
 	if plan == nil {
@@ -185,7 +185,7 @@ func soak(v view) string {
 
 type link struct{ URL, Text string }
 
-// links keeps https; anything else stays text.
+// links keeps https links. Anything else stays text.
 func links(list []string) []link {
 	var out []link
 	for _, s := range list {
@@ -198,15 +198,15 @@ func links(list []string) []link {
 	return out
 }
 
-// chartFigure is a chart with its numbers, for who cannot or would not read the picture.
+// chartFigure is a chart with a table of its numbers, for readers who cannot or do not want to read the chart.
 type chartFigure struct {
 	Chart chart
-	// Wide figures fill a row, with their numbers next to the picture.
+	// Wide figures fill a row, with the table next to the chart.
 	Wide    bool
 	Columns []string
 	Rows    []numberRow
 	More    int
-	// Unsettled is set where a number carries an asterisk.
+	// Unsettled is set if a number has an asterisk.
 	Unsettled bool
 }
 
@@ -283,10 +283,10 @@ func momentLabel(p leak.Point) string {
 	return fmt.Sprint(p.Operations)
 }
 
-// variantStacks are the stacks of one variant that grew.
+// variantStacks holds the growing stacks of one variant.
 type variantStacks struct {
 	variant
-	// Lists are those with a stack in them.
+	// Lists are the lists that are not empty.
 	Lists []stackList
 }
 
@@ -298,21 +298,21 @@ type stackList struct {
 
 type stackItem struct {
 	leak.StackGrowth
-	// InAll is set where a rate would say nothing of it.
+	// InAll is set if a rate is meaningless for the stack.
 	InAll  bool
 	Unit   string
 	Open   bool
 	Frames []linkedFrame
 	More   int
-	// Creator is that of the stack.
+	// Creator is the frame that created the goroutine.
 	Creator  *linkedFrame
 	Excerpts []excerpt
 }
 
-// Component is the one that the stack is of, "" for the program's own.
+// Component returns the component that the stack belongs to, or "" for the program.
 func (s stackItem) Component() string { return component(s.StackGrowth) }
 
-// linkedFrame is a frame with the address of its line, where that is known.
+// linkedFrame is a frame with the URL of its source line, "" if unknown.
 type linkedFrame struct {
 	leak.Frame
 	URL string
@@ -326,7 +326,7 @@ func (f linkedFrame) At() string {
 	return path.Base(f.Position())
 }
 
-// locate fills in where the frames come from.
+// locate fills in the frames, at most most, with their links and source lines.
 func (s *stackItem) locate(info leak.SubjectInfo, sources leak.Sources, most int) {
 	link := func(f leak.Frame) linkedFrame { return linkedFrame{f, upstream(info, f)} }
 	var frames []leak.Frame
@@ -341,7 +341,7 @@ func (s *stackItem) locate(info leak.SubjectInfo, sources leak.Sources, most int
 	s.Excerpts = excerpts(s.Stack, info, sources)
 }
 
-// newVariantStacks lists the stacks of a variant on a page with this number of leaking variants.
+// newVariantStacks lists the stacks of a variant. leaking is the number of leaking variants on the page.
 func newVariantStacks(x variant, sources leak.Sources, leaking int) variantStacks {
 	stacks, sites := htmlLeast, htmlLeast
 	if x.Outcome() == leak.Leaking || leaking == 0 {
@@ -352,7 +352,7 @@ func newVariantStacks(x variant, sources leak.Sources, leaking int) variantStack
 		newStackList("Heap", "allocation site", stackUnit(true), x.Heap(), x.leadProbe() == "heap", sites),
 	}
 	for _, l := range lists {
-		shown := map[string]bool{} // where goroutines were made: many stacks share that
+		shown := map[string]bool{} // positions of creators: many stacks share one
 		for i := range l.Stacks {
 			most := htmlFrames
 			if i > 0 && !l.Stacks[i].Fingerprint {
@@ -381,23 +381,23 @@ func newStackList(title, noun, unit string, stacks []leak.StackGrowth, open bool
 	return l
 }
 
-// flat is whether the stack's growth rounds to nothing: more at the end than at the baseline, but not
-// the more the longer it ran.
+// flat reports whether the stack's growth per operation rounds to zero. It may have grown since the baseline, but not
+// in proportion to the operations.
 func flat(g leak.StackGrowth, unit string) bool { return rate(g.PerOperation, unit) == rate(0, unit) }
 
-// Grew is "2 → 142".
+// Grew formats the amounts before and after: "2 → 142".
 func (s stackItem) Grew() string {
 	return value(float64(s.From), s.Unit) + " → " + value(float64(s.To), s.Unit)
 }
 
-// variantFlames are the flame graphs of one variant.
+// variantFlames holds the flame graphs of one variant.
 type variantFlames struct {
 	ID, Of string
 	Open   bool
 	Set    flameSet
 }
 
-// drawFlames shares the frames of the page among the variants, more to those that leak, and opens these.
+// drawFlames divides the frames of the page among the variants. Leaking variants get more, and their graphs are open.
 func (p *page) drawFlames() {
 	share := func(x variant) int {
 		if x.Outcome() == leak.Leaking {
@@ -421,7 +421,7 @@ func (p *page) drawFlames() {
 	}
 }
 
-// gateTable has all comparisons of one check, with a column per variant.
+// gateTable shows all gates of one check, with a column per variant.
 type gateTable struct {
 	checkRow
 	Open bool
@@ -429,16 +429,17 @@ type gateTable struct {
 }
 
 type gateRow struct {
-	// Doc is "" where an earlier table has explained the gate.
+	// Doc is "" if an earlier table explains the gate.
 	Name, Doc string
-	// Cells are in the order of the variants, nil where the comparison was not made.
+	// Cells are in the order of the variants, nil if the gate was not evaluated.
 	Cells []*leak.Gate
 }
 
-// gateTables opens the first check and those that keep a variant from its expectation.
+// gateTables returns a table per check. The first is open, and so is every check that keeps a variant from its
+// expectation.
 func (v view) gateTables() []gateTable {
 	var tables []gateTable
-	explained := map[string]bool{} // on this page already
+	explained := map[string]bool{} // explained earlier on this page
 	for _, row := range v.rankedRows() {
 		t := gateTable{checkRow: row, Open: len(tables) == 0}
 		for i, c := range row.Cells {
@@ -464,7 +465,7 @@ func (v view) gateTables() []gateTable {
 	return tables
 }
 
-// variantLoad is what was asked of one variant, round by round.
+// variantLoad is the load on one variant, by round.
 type variantLoad struct {
 	variant
 	Attempted, Failed int
@@ -474,10 +475,10 @@ type variantLoad struct {
 
 type loadRow struct {
 	Round string
-	// Settle is nil where it settled as the row above did.
+	// Settle is nil if the round settled for the same reason as the row above.
 	Settle *leak.SettleResult
 	leak.Tally
-	// Crew says what workers the operations came from, nothing where leakrig itself performed them.
+	// Crew describes the workers that performed the operations. It is empty if leakrig performed them.
 	Crew         []string
 	Messages     []leak.ErrorCount
 	MessagesMore int
@@ -485,7 +486,7 @@ type loadRow struct {
 
 func newVariantLoad(x variant) variantLoad {
 	l := variantLoad{variant: x}
-	said := "" // how it settled: most rounds do so as the one before did
+	said := "" // reason of the previous row: most rounds settle for the same one
 	add := func(round string, settle *leak.SettleResult, t leak.Tally) {
 		row := loadRow{Round: round, Tally: t, Crew: crew(t.Workers)}
 		if settle != nil && (!settle.Settled || settle.Reason != said) {
@@ -512,7 +513,7 @@ func newVariantLoad(x variant) variantLoad {
 	return l
 }
 
-// crew is a line on all workers of a tally, and one on each that was lost.
+// crew returns one line about all workers of a tally, and one line per lost worker.
 func crew(workers []leak.WorkerTally) []string {
 	if len(workers) == 0 {
 		return nil
@@ -529,11 +530,11 @@ func crew(workers []leak.WorkerTally) []string {
 	return append([]string{all}, lost...)
 }
 
-// moduleRow is one line of the table of versions, a cell a variant.
+// moduleRow is a row of the table of versions, with one cell per variant.
 type moduleRow struct {
 	Path     string
 	Versions []string
-	// Differs is set where variants were built with different versions.
+	// Differs is set if variants were built with different versions.
 	Differs bool
 }
 
@@ -548,7 +549,7 @@ func newModuleTable(caption string, variants []variant, rows []moduleRow) module
 	return moduleTable{caption, variants, rows}
 }
 
-// modules splits the versions into those of modules that growing stacks lie in, and the rest.
+// modules splits the versions into modules with growing stacks and all others.
 func modules(v view) (built, rest []moduleRow, more int) {
 	row := func(path string, cell func(x variant) string) moduleRow {
 		r := moduleRow{Path: path}
@@ -608,7 +609,8 @@ func commands(v view) []command {
 	return list
 }
 
-// pinnedVersions is "github.com/containerd/containerd v1.6.36, github.com/containerd/ttrpc v1.0.2".
+// pinnedVersions formats the pinned modules: "github.com/containerd/containerd v1.6.36, github.com/containerd/ttrpc
+// v1.0.2".
 func pinnedVersions(c leak.NodeCommand) string {
 	var parts []string
 	for _, m := range c.Modules {
@@ -621,7 +623,7 @@ func pinnedVersions(c leak.NodeCommand) string {
 	return strings.Join(parts, ", ")
 }
 
-// VersionFacts is where and with what the run was made.
+// VersionFacts returns the versions and the machine of the run.
 func (p page) VersionFacts() []fact {
 	m := p.Record.Machine
 	list := []fact{{"leakrig", p.Record.Leakrig}, {"Go", m.Go}}
@@ -642,6 +644,6 @@ func (p page) VersionFacts() []fact {
 	return slices.DeleteFunc(append(list, fact{"Machine", machine}, fact{"Kernel", m.Kernel}), func(f fact) bool { return f.Value == "" })
 }
 
-// Outcome, Expect and the like are short for the template.
+// Outcome, Expect and similar methods are shortcuts for the template.
 func (x variant) Outcome() leak.Outcome    { return x.Verdict.Outcome }
 func (x variant) Expect() leak.Expectation { return x.Verdict.Expect }

@@ -77,7 +77,7 @@ func junit(b *bytes.Buffer, v view) error {
 	return nil
 }
 
-// junitProperties are where and with what the run was made.
+// junitProperties returns the versions and the machine of the run.
 func junitProperties(v view) []junitProperty {
 	var list []junitProperty
 	for _, f := range (page{view: v}).VersionFacts() {
@@ -104,7 +104,7 @@ func (s *junitSuite) count() {
 	}
 }
 
-// runCase is there where the run as a whole went wrong, which no variant may show.
+// runCase returns a case if the run as a whole failed, which the case of no variant shows.
 func runCase(v view) []junitCase {
 	c := junitCase{Class: v.Name(), Name: "run"}
 	switch {
@@ -186,7 +186,7 @@ func stacksText(x variant) string {
 	return b.String()
 }
 
-// writeStacks writes the first stacks as a Go panic would: function, then position.
+// writeStacks writes the first stacks in the form of a Go panic: function, then position.
 func writeStacks(b *strings.Builder, stacks []leak.StackGrowth, unit string) {
 	shown, more := head(stacks, 3)
 	for _, g := range shown {

@@ -8,23 +8,24 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Input is all that a report is drawn from. Reports never change it.
+// Input is the complete input of a report. Reports never change it.
 type Input struct {
 	Scenario *leak.Scenario
 	Record   *leak.Record
 	Verdict  *leak.Verdict
-	// RunDir is the run directory as the user would type it, for commands that are printed.
+	// RunDir is the run directory as the user would type it. Printed commands use it.
 	RunDir string
-	// Detail is how much the text report says.
+	// Detail is the level of detail of the text report.
 	Detail Detail
 	// Sources are the available source lines of the frames from SourceFrames.
 	Sources leak.Sources
 }
 
-// Detail is how much the text report says.
+// Detail is a level of detail of the text report.
 type Detail int
 
-// Normal is the verdict with the lines to look at, Brief the verdict line alone, Full also has all gates.
+// Normal shows the verdict and the lines that need attention. Brief shows only the verdict line. Full also shows all
+// gates.
 const (
 	Normal Detail = iota
 	Brief
@@ -35,12 +36,12 @@ const (
 type Format struct {
 	Name string
 	Doc  string
-	// File is its name in the run directory; "" where it is not written there.
+	// File is the name of its file in the run directory, "" if it is not written there.
 	File   string
 	Render func(w io.Writer, in Input) error
 }
 
-// Formats lists every format. A new one is a file in this package and a line here.
+// Formats returns every format. To add one, write a file in this package and add a line here.
 func Formats() []Format {
 	return []Format{
 		{"text", "Text for the terminal.", "", draw(text)},
@@ -52,9 +53,9 @@ func Formats() []Format {
 	}
 }
 
-// draw completes a format. Every byte of every format passes through leak.Printable, so that no format can
-// forget that function names, log lines and YAML may hold terminal escapes or broken UTF-8. A page that would be larger than
-// leak.MaxOutput shows less of the stacks.
+// draw completes a format. Every byte of every format passes through leak.Printable, so that no format can forget it:
+// function names, log lines and YAML may hold terminal escapes or broken UTF-8. If a page would be larger than
+// leak.MaxOutput, draw reduces its stacks.
 func draw(f func(b *bytes.Buffer, v view) error) func(io.Writer, Input) error {
 	return func(w io.Writer, in Input) error {
 		err := leak.ErrOutput

@@ -8,10 +8,10 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// markdownColumns is how many series fit into the table of a job page.
+// markdownColumns is the maximum number of series in the table of a CI job page.
 const markdownColumns = 5
 
-// markdown is the summary for a CI job page or an issue.
+// markdown writes the summary for a CI job page or an issue.
 func markdown(b *bytes.Buffer, v view) error {
 	fmt.Fprintf(b, "## %s %s: %s\n\n%s\n", markdownMark(v), escape(v.Name()), escape(v.Status()), escape(v.Sentence()))
 	if f := v.Record.Failure; f != nil {
@@ -72,8 +72,8 @@ func markdownWarnings(b *bytes.Buffer, warnings []string) {
 	}
 }
 
-// markdownVariant says what a reader must see without opening the report: what leaks, and what did not
-// come out as it should; the source of a stack once.
+// markdownVariant describes what a reader must see without opening the report: what leaks, and what did not meet its
+// expectation. It shows the source of each stack once.
 func markdownVariant(b *bytes.Buffer, x variant, sources leak.Sources, shown map[string]bool) {
 	if x.Verdict.Outcome != leak.Leaking && x.Verdict.Result == leak.Met {
 		return
@@ -162,8 +162,8 @@ func markdownReproduce(b *bytes.Buffer, v view) {
 	fmt.Fprintf(b, "\nReproduce:\n\n%s\n", fence(strings.Join(lines, "\n")))
 }
 
-// escape makes s plain text within a line or a table's cell. Entities, not backslashes, for what would
-// end a cell or start HTML: they hold in every dialect.
+// escape makes s plain text within a line or a table cell. Characters that could end a cell or start HTML become
+// entities, not backslash escapes, because every Markdown dialect supports entities.
 func escape(s string) string { return markdownEscaper.Replace(oneLine(s)) }
 
 var markdownEscaper = strings.NewReplacer(
@@ -171,7 +171,7 @@ var markdownEscaper = strings.NewReplacer(
 	`\`, `\\`, "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "#", `\#`, "~", `\~`, "!", `\!`,
 )
 
-// fence is a code block that s cannot end: longer than any run of backticks in it.
+// fence returns the delimiter of a code block that s cannot end. It is longer than any run of backticks in s.
 func fence(s string) string {
 	ticks := "```"
 	for strings.Contains(s, ticks) {

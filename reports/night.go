@@ -10,39 +10,39 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// nightSummary bounds what one run adds to the page of a night, and nightPage the page: an issue holds
-// 65,536 characters.
+// nightSummary limits what one run adds to the page of a night, in bytes. nightPage limits the page, because an issue
+// holds 65,536 characters.
 const (
 	nightSummary = 12_000
 	nightPage    = 60_000
 )
 
-// Night is what became of several scenarios that were run one after another.
+// Night holds the results of several scenarios that leakrig ran one after another.
 type Night struct {
-	// Command is what was typed, without the program.
+	// Command is the command line without the program name.
 	Command []string
 	Started time.Time
 	Runs    []NightRun
-	// ExitCode is that of the whole: the worst of those that count.
+	// ExitCode is the exit code of the whole night: the worst of those that count.
 	ExitCode int
 }
 
-// NightRun is one of them.
+// NightRun is the result of one scenario.
 type NightRun struct {
 	Scenario string
-	// Left is why it was not run, "" where it was; nothing else is set then.
+	// Left is the reason why the scenario did not run, "" if it ran. If it is set, the other results are empty.
 	Left     string
 	ExitCode int
 	Took     time.Duration
-	// Dir is the run directory, "" where nothing was measured.
+	// Dir is the run directory, "" if nothing was measured.
 	Dir string
-	// Why is the verdict in one sentence, or the error and what to do about it.
+	// Why is the verdict in one sentence, or the error with its hint.
 	Why string
-	// Summary is the Markdown summary of the run, "" where there is none.
+	// Summary is the Markdown summary of the run, "" if it has none.
 	Summary string
 }
 
-// Status is what became of it, in words.
+// Status describes the result in words.
 func (r NightRun) Status() string {
 	if r.Left != "" {
 		return "not run"
@@ -52,7 +52,7 @@ func (r NightRun) Status() string {
 
 func (r NightRun) met() bool { return r.Left == "" && r.ExitCode == leak.ExitMet }
 
-// title is the night in one line, as the title of an issue.
+// title summarizes the night in one line, for the title of an issue.
 func (n Night) title() string {
 	met, left := 0, 0
 	for _, r := range n.Runs {
@@ -82,8 +82,8 @@ func (n Night) rows(cell func(string) string) [][]string {
 	return rows
 }
 
-// NightText is the table that ends `leakrig run` of several scenarios, with a line for each that did not
-// come out as expected.
+// NightText writes the table at the end of `leakrig run` with several scenarios. It adds a line for each scenario
+// that did not meet its expectation.
 func NightText(w io.Writer, n Night) error {
 	var b bytes.Buffer
 	p := printer{&b}
@@ -98,8 +98,8 @@ func NightText(w io.Writer, n Night) error {
 	return leak.WriteText(w, b.String())
 }
 
-// NightMarkdown is the page of a night for a CI job or, its first line the title, an issue: the table, and the
-// summaries of the runs that did not come out as expected.
+// NightMarkdown writes the page of a night for a CI job or an issue. Its first line is the title. It has the table
+// and the summaries of the runs that did not meet their expectations.
 func NightMarkdown(w io.Writer, n Night) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n\nStarted %s with `leakrig %s`; exit code %d, %s.\n\n", n.title(),

@@ -35,7 +35,7 @@ leaks      not as expected   1     1s    runs/leaks/1
 no-engine  could not measure  3     0s
 left       not run           –     –
 `
-	for i, line := range strings.Split(strings.TrimSuffix(wantText, "\n"), "\n") { // blanks are the table's own business
+	for i, line := range strings.Split(strings.TrimSuffix(wantText, "\n"), "\n") { // blanks only align the table
 		if got := strings.Split(text.String(), "\n")[i]; strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(line), " ") {
 			t.Errorf("line %d is %q, want %q", i, got, line)
 		}
@@ -61,7 +61,7 @@ left       not run           –     –
 	}
 }
 
-// TestNightIsBounded checks that the page fits into an issue for any number of failures, and that it has every
+// TestNightIsBounded checks that the page fits into an issue for any number of failures, and that it lists every
 // scenario.
 func TestNightIsBounded(t *testing.T) {
 	n := Night{}

@@ -19,16 +19,18 @@ var styleSource string
 //go:embed report.js
 var scriptSource string
 
-// styleSheet and script are what a page carries: people mail pages, and comments and indents are a tenth.
+// styleSheet and script are embedded in every page, without comments and indents. These are a tenth of the size, and
+// people mail pages.
 var styleSheet, script = squeezeStyle(styleSource), squeezeScript(scriptSource)
 
 var (
 	styleComment  = regexp.MustCompile(`(?s)/\*.*?\*/`)
 	scriptComment = regexp.MustCompile(`(?m)^\s*//.*$`)
-	// styleSpace is around what separates anyway; a colon in a selector has none after it.
+	// styleSpace matches white space next to characters that separate anyway. It removes only the space after a
+	// colon, because in a selector the space before it is significant.
 	styleSpace = regexp.MustCompile(`\s*([{};,])\s*|(:) `)
 	indent     = regexp.MustCompile(`\s*\n\s*`)
-	// directive is a line of a template that is nothing but control, and writes nothing but its line's end.
+	// directive matches a template line with only a control action, whose only output would be a newline.
 	directive = regexp.MustCompile(`(?m)^(\{\{(?:if|else|end|range|with)\b[^{}]*\}\})\n`)
 )
 
@@ -36,13 +38,14 @@ func squeezeStyle(s string) string {
 	return strings.TrimSpace(styleSpace.ReplaceAllString(styleComment.ReplaceAllString(s, ""), "$1$2"))
 }
 
-// squeezeScript removes only the indents of lines: no string of the script spans two lines.
+// squeezeScript removes comments and the indents of lines. It keeps newlines, and no string of the script spans two
+// lines.
 func squeezeScript(s string) string {
 	return strings.TrimSpace(indent.ReplaceAllString(scriptComment.ReplaceAllString(s, ""), "\n"))
 }
 
-// squeezePage takes the indents from a template. White space between words stays, as the end of a line; text
-// that is shown as it stands comes from data and never from the template.
+// squeezePage removes the indents of a template. White space between words stays as a newline. Preformatted text
+// always comes from data, never from the template.
 func squeezePage(s string) string {
 	return directive.ReplaceAllString(indent.ReplaceAllString(s, "\n"), "$1")
 }
@@ -51,7 +54,7 @@ func squeezePage(s string) string {
 // could be read as UTF-7. These pages declare their encoding first.
 func plainPlus(b []byte) []byte { return bytes.ReplaceAll(b, []byte("&#43;"), []byte("+")) }
 
-// writePage writes a page whole or not at all.
+// writePage writes the complete page, or nothing if it fails.
 func writePage(w io.Writer, t *template.Template, data any) error {
 	var b bytes.Buffer
 	if err := t.Execute(&b, data); err != nil {
@@ -60,8 +63,8 @@ func writePage(w io.Writer, t *template.Template, data any) error {
 	return leak.WriteText(w, string(plainPlus(b.Bytes())))
 }
 
-// policy allows only this style sheet and this script, by their hashes. It forbids requests, frames and other scripts
-// that a profile or a log might inject.
+// policy allows only this style sheet and this script, by their hashes. It forbids requests, frames, and other
+// scripts that a profile or a log might inject.
 var policy = "default-src 'none'; style-src " + sourceHash(styleSheet) + "; script-src " + sourceHash(script) + "; base-uri 'none'; form-action 'none'"
 
 func sourceHash(s string) string {
@@ -72,7 +75,7 @@ func sourceHash(s string) string {
 // generator identifies the form of the page. Change it when pages of the previous form should be rendered again.
 const generator = "leakrig, form 2 of the page"
 
-// assets are what every page holds besides its data.
+// assets are the template functions that every page uses.
 var assets = template.FuncMap{
 	"style":     func() template.CSS { return template.CSS(styleSheet) },
 	"script":    func() template.JS { return template.JS(script) },

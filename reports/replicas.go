@@ -8,23 +8,24 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// replicaLine is the line of one replica of a variant.
+// replicaLine describes one replica of a variant in one line.
 type replicaLine struct {
 	Number  int
 	Outcome leak.Outcome
 	Result  leak.Result
-	// Operations is how many it got.
+	// Operations is the number of operations that the replica received.
 	Operations int
-	// Growth is that of the most significant check of the variant, "–" if it was not made.
+	// Growth is the growth by Check, "–" if the check did not run. Check is the check that compares the replicas of
+	// the variant.
 	Growth, Check string
-	value         float64 // what Growth writes out, to compare by
-	// PerOperation is set where Growth is a rate.
+	value         float64 // the number behind Growth, for sorting
+	// PerOperation is set if Growth is a rate.
 	PerOperation bool
-	// Shown is set for the one that the rest of the report is about.
+	// Shown is set for the replica that the rest of the report describes.
 	Shown bool
 }
 
-// Replicas are those of the variant, nil where the subject was one alone.
+// Replicas returns a line per replica, or nil for a single subject.
 func (x variant) Replicas() []replicaLine {
 	check := x.telling()
 	var lines []replicaLine
@@ -47,8 +48,8 @@ func (x variant) Replicas() []replicaLine {
 	return lines
 }
 
-// telling is the check by which replicas are best compared: the fingerprint, else one that leaks in the worst
-// of them, else the first that bounds growth per operation.
+// telling returns the check that compares replicas best. It prefers the fingerprint, then a check that leaks in the
+// worst replica, then the first that bounds growth per operation.
 func (x variant) telling() string {
 	for _, good := range []func(leak.Finding) bool{
 		func(f leak.Finding) bool { return f.Fingerprint },
@@ -63,10 +64,11 @@ func (x variant) telling() string {
 	return ""
 }
 
-// linesApart is how many replicas have a line each in formats of text; of more, those of one outcome share one.
+// linesApart is the maximum number of replicas with a line each in text formats. If there are more, replicas with the
+// same outcome share a line.
 const linesApart = 8
 
-// ReplicaLines are the replicas for formats of text.
+// ReplicaLines describes the replicas for text formats.
 func (x variant) ReplicaLines() []string {
 	var lines []string
 	all := x.Replicas()
@@ -87,7 +89,7 @@ func (x variant) ReplicaLines() []string {
 			lines = append(lines, l.String())
 		}
 	}
-	slices.SortFunc(outcomes, func(a, b leak.Outcome) int { return len(same[a]) - len(same[b]) }) // who stands out comes first
+	slices.SortFunc(outcomes, func(a, b leak.Outcome) int { return len(same[a]) - len(same[b]) }) // the rarest outcome first
 	for _, o := range outcomes {
 		group := same[o]
 		told := fmt.Sprintf("%d of %d replicas %s", len(group), len(all), o)
@@ -114,7 +116,7 @@ func (l replicaLine) growth() string {
 	return l.Growth
 }
 
-// String is the line for formats of text.
+// String formats the line for text formats.
 func (l replicaLine) String() string {
 	s := fmt.Sprintf("replica %d: %s, %s, %s %s", l.Number, l.Outcome, count(l.Operations, "operation"), l.Check, l.growth())
 	if l.Shown {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The worst replica is what the report is about, and there is a line for each of them.
+// TestReplicas checks that the report describes the worst replica and has a line for each replica.
 func TestReplicas(t *testing.T) {
 	in := herd()
 	lines := []string{
@@ -36,7 +36,7 @@ func TestReplicas(t *testing.T) {
 	if !reflect.DeepEqual(in, herd()) {
 		t.Error("a renderer changed its input")
 	}
-	// A single replica is not mentioned.
+	// A report does not mention a single replica.
 	for _, format := range []string{"text", "html", "markdown", "json"} {
 		if got := render(t, format, fixture()); strings.Contains(got, ">Replica<") || strings.Contains(got, "replica 1") || strings.Contains(got, `"replica"`) {
 			t.Errorf("%s speaks of replicas", format)
@@ -44,7 +44,7 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// Of many replicas those of one outcome share a line.
+// TestManyReplicas checks that replicas with the same outcome share a line.
 func TestManyReplicas(t *testing.T) {
 	in := herd()
 	worst := &in.Verdict.Variants[0]
@@ -56,7 +56,7 @@ func TestManyReplicas(t *testing.T) {
 			one = shown
 		}
 		if i == 3 {
-			one.Findings = nil // which says nothing of how much the others grew
+			one.Findings = nil // one replica without findings must not affect the others
 		}
 		one.Replica = i + 1
 		worst.Replicas = append(worst.Replicas, one)

@@ -47,13 +47,13 @@ func TestGolden(t *testing.T) {
 	for name, in := range map[string]Input{"met": fixture(), "failing": failing(), "failing.full": full, "failing.brief": brief} {
 		for _, f := range Formats() {
 			if in.Detail != Normal && f.Name != "text" {
-				continue // detail is of the text report
+				continue // only the text report depends on the detail
 			}
 			t.Run(name+"/"+f.Name, func(t *testing.T) {
 				got := render(t, f.Name, in)
 				checkForm(t, f.Name, got)
 				if name == "failing" && len(got) > 50_000 {
-					return // large, and one golden file shows the same code
+					return // large, and another golden file covers the same code
 				}
 				path := filepath.Join("testdata", name+"."+f.Name)
 				if *update {
@@ -83,7 +83,7 @@ func TestInputStaysAsItWas(t *testing.T) {
 	}
 }
 
-// Text stays within the terminal, but for the line that is pasted.
+// TestTextWidth checks that text fits into the terminal, except for the line to copy.
 func TestTextWidth(t *testing.T) {
 	for _, in := range []Input{fixture(), failing()} {
 		out := render(t, "text", in)
@@ -109,7 +109,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// partial are the records that a crash, an interrupt or a bare scenario leaves behind.
+// partial returns the records that a crash, an interrupt or a minimal scenario leaves behind.
 func partial() map[string]Input {
 	list := map[string]Input{
 		"nothing": {},
@@ -155,7 +155,7 @@ func partial() map[string]Input {
 	return list
 }
 
-// Every report for people says what was re-enacted, and with which parameters the run was made.
+// TestReenacted checks that every report for people names the re-enacted functions and the parameters of the run.
 func TestReenacted(t *testing.T) {
 	in := fixture()
 	in.Record.Parameters = map[string]string{"nodes": "3000", "api": "deploy-apps"}
@@ -194,7 +194,7 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// Numbers that JSON cannot hold must not reach a picture or a table either.
+// TestNaN checks that numbers that JSON cannot hold do not reach a chart or a table either.
 func TestNaN(t *testing.T) {
 	in := fixture()
 	in.Record.Variants[0].Snapshots[2].Samples[0].Values["count"] = math.NaN()
@@ -216,7 +216,7 @@ var hostile = []string{
 	"$(touch owned) ; rm -rf ~ & `id` '\"", "javascript:alert(1)", "```\n# x", "\x00", "{{.}}", "a\u2028b",
 }
 
-// poison sets every string of in to s, as deep as it goes.
+// poison prefixes every string of v, at any depth, with s.
 func poison(v reflect.Value, s string) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -254,7 +254,7 @@ func hostileInput(s string) Input {
 		maps.Copy(ids, vr.Stacks)
 	}
 	poison(reflect.ValueOf(&in), s)
-	for i := range in.Record.Variants { // whose groups now refer to poisoned names
+	for i := range in.Record.Variants { // its groups now refer to poisoned names
 		for id := range ids {
 			in.Record.Variants[i].Stacks[s+id] = in.Record.Variants[i].Stacks[id]
 		}
@@ -299,7 +299,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// checkForm reads the output back with a parser of its format.
+// checkForm parses the output with a parser of its format.
 func checkForm(t *testing.T, format, out string) {
 	t.Helper()
 	switch format {
@@ -332,7 +332,7 @@ func checkJUnit(t *testing.T, out string) {
 	}
 }
 
-// Elements of the page. Any other comes from the data.
+// The elements of the page. Any other element would come from data.
 var (
 	allowedElements   = strings.Fields("html head meta title style body header p h1 h2 h3 h4 div dl dt dd nav ul ol li a main section article span b code pre details summary table caption thead tbody tr th td figure figcaption footer svg g path circle rect text tspan desc clipPath input label br h5 mark symbol use")
 	allowedAttributes = strings.Fields("lang charset name content http-equiv class id href rel aria-label aria-labelledby aria-hidden role tabindex scope colspan open viewBox width height fill stroke stroke-width stroke-linecap stroke-linejoin stroke-dasharray focusable d x y dx dy r cx cy font-size font-family font-weight text-anchor transform clip-path color opacity title rx type for checked xmlns")
@@ -340,7 +340,7 @@ var (
 
 func checkHTML(t *testing.T, out string) {
 	t.Helper()
-	out = strings.Replace(out, "<script>"+script+"</script>", "", 1) // the page's own; any other is refused below
+	out = strings.Replace(out, "<script>"+script+"</script>", "", 1) // the script of the page; any other is refused below
 	d := xml.NewDecoder(strings.NewReader(strings.Replace(out, "<!doctype html>", "", 1)))
 	d.Strict, d.AutoClose, d.Entity = false, xml.HTMLAutoClose, xml.HTMLEntity
 	ids, last := map[string]bool{}, 0
@@ -386,7 +386,8 @@ func checkHTML(t *testing.T, out string) {
 	}
 }
 
-// checkMarkdown finds what could leave its place: HTML outside of code, rows of another width.
+// checkMarkdown finds text that could escape its place: HTML outside of code, and rows with a different number of
+// columns.
 func checkMarkdown(t *testing.T, out string) {
 	t.Helper()
 	fence, width := "", 0
@@ -413,7 +414,8 @@ func checkMarkdown(t *testing.T, out string) {
 	}
 }
 
-// The commands are read by a real shell: the right number of words, and nothing runs.
+// TestCommandsInAShell passes the commands to a real shell. Each must have the right number of words, and no part of
+// a name may run.
 func TestCommandsInAShell(t *testing.T) {
 	for _, s := range append(hostile, "", "-rf", "plain") {
 		in := fixture()
@@ -537,17 +539,17 @@ func TestTheilSen(t *testing.T) {
 	for i := range 8 {
 		points = append(points, leak.Point{Operations: 20 * i, Value: 9 + 20*float64(i)})
 	}
-	points[3].Value = 1e9                                                      // one wild reading
+	points[3].Value = 1e9                                                      // one outlier
 	points = append(points, leak.Point{Operations: 140, Value: 0, Idle: true}) // not part of the fit
 	if got, ok := theilSen(points); !ok || math.Abs(got-1) > 1e-9 {
 		t.Errorf("got %v, %v", got, ok)
 	}
 }
 
-// Each card shows the number that its variant is about.
+// TestFigure checks that each card shows the most important number of its variant.
 func TestFigure(t *testing.T) {
 	in := fixture()
-	for i := range in.Verdict.Variants[5].Findings { // natural is now to be known by its heap
+	for i := range in.Verdict.Variants[5].Findings { // natural now has its heap as fingerprint
 		in.Verdict.Variants[5].Findings[i].Fingerprint = in.Verdict.Variants[5].Findings[i].Check == "heap-growth"
 	}
 	in.Verdict.Variants[1].Findings[0].Outcome = leak.Leaking

@@ -19,8 +19,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// schemaFile is the published schema of the json format. It is made from the types that are written, with
-// the comments of their fields, by `go test ./reports -run Schema -update`.
+// schemaFile is the published schema of the json format. `go test ./reports -run Schema -update` generates it from
+// the types that are written, with the comments of their fields.
 const schemaFile = "../docs/report.schema.json"
 
 func TestSchemaIsPublished(t *testing.T) {
@@ -85,7 +85,7 @@ func TestReportsFitTheSchema(t *testing.T) {
 type object = map[string]any
 
 type schemaMaker struct {
-	docs map[string]string // "Type.Field" and "Type"
+	docs map[string]string // by "Type.Field" and "Type"
 	defs object
 }
 
@@ -99,7 +99,7 @@ func newSchema(t *testing.T) object {
 	}
 }
 
-// enums are the words of the types that write themselves as text.
+// enums lists the words of types that marshal as text.
 var enums = map[reflect.Type][]string{
 	reflect.TypeFor[leak.Outcome]():     {leak.Inconclusive.String(), leak.Clean.String(), leak.Leaking.String()},
 	reflect.TypeFor[leak.Result]():      {leak.Undecided.String(), leak.Met.String(), leak.NotMet.String(), leak.Unmeasured.String()},
@@ -167,7 +167,7 @@ func (m schemaMaker) object(t reflect.Type) object {
 	return ref
 }
 
-// fieldDocs reads the comments of types and fields.
+// fieldDocs returns the comments of types and fields.
 func fieldDocs(t *testing.T) map[string]string {
 	docs := map[string]string{}
 	files, err := filepath.Glob("../leak/*.go")
@@ -186,7 +186,7 @@ func fieldDocs(t *testing.T) map[string]string {
 			}
 			for _, spec := range gen.Specs {
 				typ := spec.(*ast.TypeSpec)
-				docs[typ.Name.Name], _, _ = strings.Cut(oneLine(gen.Doc.Text()), ": {") // an example
+				docs[typ.Name.Name], _, _ = strings.Cut(oneLine(gen.Doc.Text()), ": {") // without the example
 				fields, ok := typ.Type.(*ast.StructType)
 				if !ok {
 					continue
@@ -202,7 +202,7 @@ func fieldDocs(t *testing.T) map[string]string {
 	return docs
 }
 
-// misfits is as much of a validator as the schema needs.
+// misfits validates v against s and returns the problems. It implements only what this schema uses.
 func misfits(root, s object, v any, at string) (bad []string) {
 	if ref, ok := s["$ref"].(string); ok {
 		return misfits(root, root["$defs"].(object)[strings.TrimPrefix(ref, "#/$defs/")].(object), v, at)

@@ -9,37 +9,37 @@ import (
 	"github.com/leakrig/leakrig/stats"
 )
 
-// series is one number over the operations, of all variants.
+// series holds one number over the operations, for all variants.
 type series struct {
 	Name, Unit, Doc string
-	// Judged is set where a check bounds the series.
+	// Judged is set if a check bounds the series.
 	Judged bool
-	// Rate is set where the series is of growths per operation: fractions count, and so do bounds from 0.
+	// Rate is set if the values are growths per operation. Then the axis shows fractions, and bounds start at 0.
 	Rate  bool
 	Lines []line
 }
 
-// line is one variant's part of a series.
+// line is the part of a series that belongs to one variant.
 type line struct {
 	Variant string
 	Outcome leak.Outcome
 	Points  []leak.Point
-	// Slope is the growth per operation, where Fitted.
+	// Slope is the growth per operation, valid if Fitted.
 	Slope  float64
 	Fitted bool
-	// Low and High are the ends of the slope's 95 % interval, equal where a check computed none.
+	// Low and High are the ends of the slope's 95 % interval. They are equal if no check computed one.
 	Low, High float64
-	// Bounds hold for this line, from its own baseline.
+	// Bounds are relative to the baseline of this line.
 	Bounds []limit
 }
 
-// limit is a bound of a check, per operation or in all.
+// limit is a bound of a check, per operation or in total.
 type limit struct {
 	Value        float64
 	PerOperation bool
 }
 
-// series returns what the checks judged, the fingerprint first, then every other metric that was sampled, by name.
+// series returns the judged series, the fingerprint first, then every other sampled metric by name.
 func (v view) series() []series {
 	var all []series
 	for _, row := range v.rankedRows() {
@@ -60,7 +60,7 @@ func (v view) series() []series {
 	})
 }
 
-// metricSeries reads a metric from the samples, so that what no check looked at is drawn too.
+// metricSeries reads a metric from the samples, so that the report also shows metrics that no check judged.
 func (v view) metricSeries(name string, m leak.Metric, judged bool) series {
 	s := series{Name: name, Unit: m.Unit, Doc: m.Doc, Judged: judged}
 	for _, x := range v.Variants {
@@ -86,8 +86,8 @@ func (v view) metricSeries(name string, m leak.Metric, judged bool) series {
 	return s
 }
 
-// judge uses the slope of the check if it has one: it ignores the part before the onset, and is the number in the
-// rest of the report.
+// judge uses the slope of the check if it has one. That slope ignores the rounds before the onset, and the rest of
+// the report shows the same number.
 func (l *line) judge(f leak.Finding) {
 	if f.Outcome == leak.Inconclusive && f.Low == f.High || !finite(f.PerOperation) || !finite(f.Low) || !finite(f.High) {
 		return
@@ -95,7 +95,7 @@ func (l *line) judge(f leak.Finding) {
 	l.Slope, l.Low, l.High, l.Fitted = f.PerOperation, f.Low, f.High, len(rounds(l.Points)) >= minFitted
 }
 
-// findingSeries is a series that only a check counts, such as the goroutines on a stack.
+// findingSeries returns a series that only a check counts, for example the goroutines on a stack.
 func (v view) findingSeries(row checkRow) series {
 	s := series{Name: row.Title(), Unit: row.Unit, Doc: strings.TrimSpace(row.Unit + " that the check “" + row.Check + "” counted"), Judged: true}
 	for i, cell := range row.Cells {
@@ -152,12 +152,12 @@ func finitePoints(points []leak.Point) []leak.Point {
 	return slices.DeleteFunc(slices.Clone(points), func(p leak.Point) bool { return !finite(p.Value) })
 }
 
-// rounds are the points without the idle one.
+// rounds returns the points without the idle point.
 func rounds(points []leak.Point) []leak.Point {
 	return slices.DeleteFunc(slices.Clone(points), func(p leak.Point) bool { return p.Idle })
 }
 
-// operations is where the line ends.
+// operations returns the X value at which the line ends.
 func (l line) operations() float64 {
 	most := 0
 	for _, p := range l.Points {
@@ -166,10 +166,10 @@ func (l line) operations() float64 {
 	return float64(most)
 }
 
-// minFitted is how many points a line is laid through at least: through fewer, any will do.
+// minFitted is the minimum number of points for a fitted line. Fewer points fit any line.
 const minFitted = 4
 
-// theilSen is the slope through the rounds, false where there are too few of them.
+// theilSen returns the slope through the rounds. ok is false if there are too few rounds.
 func theilSen(points []leak.Point) (slope float64, ok bool) {
 	var x, y []float64
 	for _, p := range rounds(points) {
@@ -179,7 +179,7 @@ func theilSen(points []leak.Point) (slope float64, ok bool) {
 	return line.Slope, ok && len(x) >= minFitted
 }
 
-// Intercept puts the fitted line through the middle of the points.
+// Intercept returns the intercept with which the fitted line goes through the middle of the points.
 func (l line) Intercept() float64 {
 	var residuals []float64
 	for _, p := range rounds(l.Points) {

@@ -9,7 +9,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// A soak's report says how it went, and which rounds a row of the load stands for.
+// TestSoakIsTold checks that a soak's report describes how the soak went. A row of the load states which rounds it
+// stands for.
 func TestSoakIsTold(t *testing.T) {
 	in := fixture()
 	if got := soak(newView(in)); got != "" {

@@ -10,14 +10,14 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// SourceFrame is a frame whose source lines the reports would show.
+// SourceFrame is a frame whose source lines the reports can show.
 type SourceFrame struct {
 	Subject leak.SubjectInfo
 	Frame   leak.Frame
 }
 
-// SourceFrames are those frames, the most important first: of every stack that is shown, where it stands
-// and where it was made.
+// SourceFrames returns the frames whose source is needed, most important first. For each shown stack they are the
+// innermost frame outside the standard library, and the creator if known.
 func SourceFrames(in Input) []SourceFrame {
 	var list []SourceFrame
 	for _, x := range newView(in).Variants {
@@ -40,10 +40,10 @@ func sourceFrames(s leak.Stack) []leak.Frame {
 	return list
 }
 
-// excerpt is a piece of source as the page shows it.
+// excerpt is a part of a source file as the page shows it.
 type excerpt struct {
 	What, Position string
-	// Creator is set for the line that made the goroutine.
+	// Creator is set for the line that created the goroutine.
 	Creator bool
 	Lines   []sourceLine
 }
@@ -80,14 +80,14 @@ func excerpts(s leak.Stack, info leak.SubjectInfo, sources leak.Sources) []excer
 	return list
 }
 
-// culprit is the line that a leaking variant's card names.
+// culprit is the source line on the card of a leaking variant.
 type culprit struct {
 	Frame linkedFrame
-	// Line is its source, "" if unavailable.
+	// Line is the text of the line, "" if unavailable.
 	Line string
 }
 
-// Culprit is where the leak of the variant stands, nil where none was found.
+// Culprit returns the line at which the variant leaks, or nil if no leak was found.
 func (v view) Culprit(x variant) *culprit {
 	g, _, ok := x.lead()
 	if !ok {
@@ -105,7 +105,7 @@ func (v view) Culprit(x variant) *culprit {
 	return &c
 }
 
-// outdent writes tabs as four spaces and takes away what all lines begin with.
+// outdent replaces tabs with four spaces and removes the common indent.
 func outdent(lines []string) []string {
 	var out []string
 	least := -1
@@ -122,8 +122,8 @@ func outdent(lines []string) []string {
 	return out
 }
 
-// hosts maps module paths onto the repositories that they are known to live in. The expression's first
-// group is the repository's name, the last one the folder of the module.
+// hosts maps module paths to their repositories. The first group of an expression is the name of the repository, and
+// the last is the folder of the module.
 var hosts = []struct {
 	module *regexp.Regexp
 	repo   string
@@ -147,7 +147,7 @@ var (
 	goRelease    = regexp.MustCompile(`^go1(\.\d+)+$`)
 )
 
-// upstream is the address of the line that the frame stands on, "" where its host is not known.
+// upstream returns the URL of the frame's source line, or "" if its host is unknown.
 func upstream(info leak.SubjectInfo, f leak.Frame) string {
 	module, version, file, ok := info.Origin(f)
 	if !ok {
@@ -180,8 +180,8 @@ func upstream(info leak.SubjectInfo, f leak.Frame) string {
 	return ""
 }
 
-// gitRef is the tag of a version, of a module in a folder "folder/v1.2.3", or the commit of a
-// pseudo-version.
+// gitRef returns the tag of a version, with the folder for a module in a folder: "folder/v1.2.3". For a
+// pseudo-version it returns the commit.
 func gitRef(version, folder string) (string, bool) {
 	version = strings.TrimSuffix(version, "+incompatible")
 	if m := pseudo.FindStringSubmatch(version); m != nil {

@@ -59,9 +59,9 @@ func TestExcerptsOnThePage(t *testing.T) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
-	// The leaking variant's card names the line, the others' have none.
+	// Only the card of a leaking variant names the line.
 	if n := strings.Count(page, `<p class="culprit"><code>sw.result &lt;- Event{</code><a href="https://github.com/kubernetes/apimachinery/`); n != 2 {
-		t.Errorf("%d cards name the line", n) // leaky and natural stand on the same
+		t.Errorf("%d cards name the line", n) // leaky and natural leak at the same line
 	}
 	if n := strings.Count(page, `<p class="culprit">`); n != 2 {
 		t.Errorf("%d cards name a line", n)

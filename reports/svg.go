@@ -9,11 +9,11 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// svgFrames bounds the picture, which is pasted into issues.
+// svgFrames limits the picture, which people paste into issues.
 const svgFrames = 1200
 
-// svgFile is the picture that is pasted into an issue: what changed in the variant that a reader should
-// see first, every metric below the other. It has no style sheet, since most sites drop them.
+// svgFile is the picture for an issue. It shows the changes in the most important variant, with a panel per metric.
+// It has no style sheet, because most sites remove them.
 type svgFile struct {
 	Title, Subtitle string
 	Height          int
@@ -33,12 +33,12 @@ func svg(b *bytes.Buffer, v view) error {
 		f.Title += ", " + x.Name
 		f.Subtitle = fmt.Sprintf("%s · after %s · red grew, blue shrank, ◆ fingerprint", x.Outcome(), count(x.Operations(), "operation"))
 		metrics := newFlameSet(x.flameSubject(), x.Name, svgFrames).Metrics
-		// The graph that the verdict is about comes first: a leak of the heap, its bytes.
+		// The graph of the leak comes first, for a heap leak the graph of its bytes.
 		slices.SortStableFunc(metrics, func(a, b flameMetric) int { return lead(b) - lead(a) })
 		for _, m := range metrics {
 			whole := m.Views[0]
 			if m.Unit == "objects" || len(whole.Frames) == 0 {
-				continue // the objects stand where the bytes stand
+				continue // objects are on the same stacks as bytes
 			}
 			f.Panels = append(f.Panels, svgPanel{m.Name, whole.Summary, f.Height, whole.flame})
 			f.Height += panel + whole.Height
@@ -63,8 +63,8 @@ func lead(m flameMetric) int {
 	return 0
 }
 
-// lead is the variant that a reader should see first: the one that shows its fingerprint, else one that
-// leaks, else the first.
+// lead returns the most important variant: the first that shows its fingerprint, else the first that leaks, else the
+// first.
 func (v view) lead() (variant, bool) {
 	best, rank := variant{}, -1
 	for _, x := range v.Variants {

@@ -18,7 +18,8 @@ const (
 	textWarnings = 10
 )
 
-// text is the end of `leakrig run`: the verdict first, then the growth, the lines to look at, and where the report is.
+// text writes the end of `leakrig run`: the verdict, the growth, the lines that need attention, and the path of the
+// report.
 func text(b *bytes.Buffer, v view) error {
 	p := printer{b}
 	if v.Detail == Brief {
@@ -65,7 +66,7 @@ func (p printer) failure(f *leak.Failure, alone bool) {
 	}
 }
 
-// growth is the table of variants with their growth per operation, as wide as the terminal allows.
+// growth prints the table of variants with their growth per operation, as wide as the terminal allows.
 func (p printer) growth(v view) {
 	if len(v.Variants) == 0 {
 		return
@@ -146,7 +147,7 @@ func (p printer) variant(x variant, full bool) {
 	p.findings(findings, full)
 }
 
-// findings lists checks, with their gates or without.
+// findings lists checks, optionally with their gates.
 func (p printer) findings(findings []leak.Finding, gates bool) {
 	for _, f := range findings {
 		p.line("")
@@ -186,7 +187,7 @@ func (p printer) stacks(title string, stacks []leak.StackGrowth, unit string) {
 	}
 }
 
-// stackDetails are where the stack stands, how much it grew, in which module, and who made it.
+// stackDetails describes a stack: where it is, how much it grew, its module, and its creator.
 func stackDetails(g leak.StackGrowth, unit string) []string {
 	grew := value(float64(g.From), unit) + " → " + value(float64(g.To), unit)
 	if g.Module != "" {
@@ -216,7 +217,7 @@ func (p printer) warnings(warnings []string) {
 	}
 }
 
-// versions are those of the module that the first growing stack lies in.
+// versions prints the versions of the module with the first growing stack.
 func (p printer) versions(v view) {
 	modules, _ := head(v.stackModules(), 1)
 	for _, path := range modules {
@@ -240,7 +241,7 @@ func (p printer) where(v view) {
 	}
 }
 
-// printer writes lines. Every argument stays on its line, so that foreign text cannot start one.
+// printer writes lines. It keeps every argument on its line, so that untrusted text cannot start a new line.
 type printer struct{ b *bytes.Buffer }
 
 func (p printer) line(format string, args ...any) {
@@ -255,12 +256,12 @@ func (p printer) line(format string, args ...any) {
 	p.b.WriteString(strings.TrimRight(fmt.Sprintf(format, args...), " ") + "\n")
 }
 
-// inLine keeps s's own spacing.
+// inLine removes line breaks and tabs but keeps other spacing.
 func inLine(s string) string {
 	return strings.NewReplacer("\n", " ", "\r", " ", "\t", " ").Replace(s)
 }
 
-// para breaks s at words and keeps what follows the first line below its start.
+// para wraps s at words and indents the following lines to the end of start.
 func (p printer) para(start, s string) {
 	width := utf8.RuneCountInString(start)
 	line, used := start, width
@@ -278,7 +279,7 @@ func (p printer) para(start, s string) {
 	p.line("%s", line)
 }
 
-// table aligns columns: the first left columns to the left, numbers to the right.
+// table aligns columns: the first left columns to the left, the others to the right.
 func (p printer) table(rows [][]string, left int) {
 	for _, row := range rows {
 		var line strings.Builder
@@ -314,7 +315,7 @@ func column(rows [][]string, i int) []string {
 	return cells
 }
 
-// columnWidth counts the gap before the next column.
+// columnWidth returns the width of a column, including the gap to the next.
 func columnWidth(cells []string) int {
 	width := 0
 	for _, c := range cells {

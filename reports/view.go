@@ -8,14 +8,14 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// view is the input with its gaps filled: nothing in it is nil, and every planned variant is there,
-// reached or not.
+// view is the input without gaps: no pointer is nil, and it has every planned variant, even if the run ended before
+// it.
 type view struct {
 	Input
 	Variants []variant
 }
 
-// variant has all data of one variant: its specification, its record and its verdict.
+// variant has all data of one variant: its specification, record and verdict.
 type variant struct {
 	Name    string
 	Spec    leak.Variant
@@ -33,7 +33,7 @@ func newView(in Input) view {
 	if in.Verdict == nil {
 		in.Verdict = &leak.Verdict{Result: leak.Unmeasured, Sentence: "The run was not judged.", Interrupted: in.Record.Interrupted}
 	}
-	in.Record = in.Record.Shown(in.Verdict) // of several replicas the worst
+	in.Record = in.Record.Shown(in.Verdict) // of several replicas, the worst
 	v := view{Input: in}
 	for _, name := range variantNames(in) {
 		v.Variants = append(v.Variants, newVariant(in, name))
@@ -41,7 +41,7 @@ func newView(in Input) view {
 	return v
 }
 
-// variantNames lists planned variants in their order, then any that only the verdict or record knows.
+// variantNames lists the planned variants in order, then those that only the verdict or the record has.
 func variantNames(in Input) []string {
 	names := slices.Clone(in.Record.Plan.Variants)
 	for _, vv := range in.Verdict.Variants {
@@ -82,15 +82,15 @@ func (v view) Name() string {
 	return "unnamed scenario"
 }
 
-// Interrupted is whether a person ended the run.
+// Interrupted reports whether a person ended the run.
 func (v view) Interrupted() bool { return v.Record.Interrupted || v.Verdict.Interrupted }
 
-// ExitCode is what the command line would exit with for this run alone.
+// ExitCode returns the exit code of the command line for this run alone.
 func (v view) ExitCode() int {
 	return leak.ExitCode(v.Interrupted(), false, v.Record.Failure != nil, v.Verdict.Result)
 }
 
-// Sentence is the verdict.
+// Sentence returns the verdict in one sentence.
 func (v view) Sentence() string {
 	if s := oneLine(v.Verdict.Sentence); s != "" {
 		return s
@@ -98,7 +98,8 @@ func (v view) Sentence() string {
 	return "No verdict was given."
 }
 
-// Result returns the verdict's result. A run that ended early measured nothing, independent of its first variants.
+// Result returns the verdict's result. A run that ended early measured nothing, even if its first variants have
+// results.
 func (v view) Result() leak.Result {
 	if v.Interrupted() || v.Record.Failure != nil {
 		return leak.Unmeasured
@@ -106,7 +107,7 @@ func (v view) Result() leak.Result {
 	return v.Verdict.Result
 }
 
-// Status is the result in words.
+// Status returns the result in words.
 func (v view) Status() string {
 	if v.Interrupted() {
 		return "interrupted"
@@ -114,7 +115,7 @@ func (v view) Status() string {
 	return v.Result().String()
 }
 
-// Elapsed is how long the run took, 0 where its end is not known.
+// Elapsed returns the duration of the run, or 0 if its end is unknown.
 func (v view) Elapsed() time.Duration {
 	if v.Record.Finished.Before(v.Record.Started) {
 		return 0
@@ -122,7 +123,7 @@ func (v view) Elapsed() time.Duration {
 	return v.Record.Finished.Sub(v.Record.Started).Round(time.Second)
 }
 
-// Elapsed is how long the variant was measured, 0 where that is not known.
+// Elapsed returns how long the variant was measured, or 0 if unknown.
 func (x variant) Elapsed() time.Duration {
 	first, last := x.Record.Snapshots, x.Record.Final()
 	if x.Record.Idle != nil {
@@ -134,7 +135,7 @@ func (x variant) Elapsed() time.Duration {
 	return last.Time.Sub(first[0].Time)
 }
 
-// Warnings are the run's and then each variant's, as "leaky: …".
+// Warnings returns the warnings of the run, then those of each variant with its name: "leaky: …".
 func (v view) Warnings() []string {
 	all := slices.Clone(v.Record.Warnings)
 	for _, x := range v.Variants {
@@ -145,14 +146,14 @@ func (v view) Warnings() []string {
 	return all
 }
 
-// Goroutines are the goroutine stacks that grew, fingerprint first.
+// Goroutines returns the growing goroutine stacks, fingerprint first.
 func (x variant) Goroutines() []leak.StackGrowth { return x.leadFirst(x.Verdict.Growing) }
 
-// Heap are the allocation sites that grew, fingerprint first.
+// Heap returns the growing allocation sites, fingerprint first.
 func (x variant) Heap() []leak.StackGrowth { return x.leadFirst(x.Verdict.HeapGrowing) }
 
-// lead is the stack that the verdict's sentence names, of a finding on a metric what grew most in its probe, and
-// whether it is one of the heap; false where there is none.
+// lead returns the stack that the verdict's sentence names. If the finding is on a metric, it returns the stack that
+// grew most in its probe. heap reports whether it is an allocation site. ok is false if no stack was found.
 func (x variant) lead() (g leak.StackGrowth, heap, ok bool) {
 	f, heap := x.Verdict.Lead(), leak.ProbeKind(x.leadProbe()) == "heap"
 	switch {
@@ -170,7 +171,7 @@ func (x variant) lead() (g leak.StackGrowth, heap, ok bool) {
 	return f.Stacks[0], heap, true
 }
 
-// leadFirst puts the stack that the sentence names before the other fingerprints, and those before the rest.
+// leadFirst orders stacks: first the one that the sentence names, then other fingerprints, then the rest.
 func (x variant) leadFirst(stacks []leak.StackGrowth) []leak.StackGrowth {
 	var id, probe string
 	if f := x.Verdict.Lead(); f != nil && len(f.Stacks) > 0 {
@@ -190,8 +191,8 @@ func (x variant) leadFirst(stacks []leak.StackGrowth) []leak.StackGrowth {
 	return out
 }
 
-// Against is whether the finding keeps the variant from meeting its expectation. Where a leak is
-// expected only its fingerprint counts; where none is, every check does.
+// Against reports whether the finding keeps the variant from its expectation. If a leak is expected, only its
+// fingerprint counts. Otherwise every check counts.
 func (x variant) Against(f leak.Finding) bool {
 	if x.Verdict.Expect == leak.ExpectLeaking {
 		return f.Fingerprint && f.Outcome != leak.Leaking
@@ -199,12 +200,12 @@ func (x variant) Against(f leak.Finding) bool {
 	return f.Outcome != leak.Clean
 }
 
-// binaries are what was observed: the program, where there is one, and the components.
+// binaries returns everything that was observed: the program and the components.
 func (x variant) binaries() []leak.ComponentInfo {
 	return append([]leak.ComponentInfo{{Name: "subject", SubjectInfo: x.Record.Subject}}, x.Record.Components...)
 }
 
-// binary is what the probe of a growing stack reads: a component, or the program.
+// binary returns the binary that the probe of a growing stack reads: a component or the program.
 func (x variant) binary(probe string) leak.SubjectInfo {
 	name, _, _ := strings.Cut(probe, "/")
 	for _, c := range x.Record.Components {
@@ -215,8 +216,8 @@ func (x variant) binary(probe string) leak.SubjectInfo {
 	return x.Record.Subject
 }
 
-// version is the module's version as go version -m of what was observed reports it, "" where absent. Where
-// binaries differ in it, each is named.
+// version returns the module's version according to go version -m of the observed binaries, or "" if they lack it. If
+// binaries have different versions, it names each binary.
 func (x variant) version(path string) string {
 	var versions, named []string
 	for _, b := range x.binaries() {
@@ -238,7 +239,7 @@ func (x variant) version(path string) string {
 	return strings.Join(named, ", ")
 }
 
-// component is the one that the stack is of, "" for the program's own.
+// component returns the component that the stack belongs to, or "" for the program.
 func component(g leak.StackGrowth) string {
 	name, _, ok := strings.Cut(g.Probe, "/")
 	if !ok {
@@ -247,7 +248,7 @@ func component(g leak.StackGrowth) string {
 	return name
 }
 
-// stackTitle names a stack in one line, with the component that it is of.
+// stackTitle describes a stack in one line, with its component.
 func stackTitle(g leak.StackGrowth) string {
 	if c := component(g); c != "" {
 		return c + ": " + g.Stack.String()
@@ -255,7 +256,7 @@ func stackTitle(g leak.StackGrowth) string {
 	return g.Stack.String()
 }
 
-// Operations is how many were attempted after the baseline.
+// Operations returns the number of operations attempted after the baseline.
 func (x variant) Operations() int {
 	if s := x.Record.Final(); s != nil {
 		return s.Operations
@@ -263,7 +264,7 @@ func (x variant) Operations() int {
 	return 0
 }
 
-// stackModules are the paths of the modules that growing stacks lie in, those of fingerprints first.
+// stackModules returns the paths of the modules with growing stacks, those of fingerprints first.
 func (v view) stackModules() []string {
 	var first, then []string
 	for _, x := range v.Variants {
@@ -281,7 +282,7 @@ func (v view) stackModules() []string {
 	return unique(append(first, then...))
 }
 
-// moduleVersion is one version of a module with the variants that were built with it.
+// moduleVersion is one version of a module, with the variants that were built with it.
 type moduleVersion struct {
 	Version  string
 	Variants []string
@@ -304,7 +305,7 @@ func (v view) versions(path string) []moduleVersion {
 	return out
 }
 
-// unique keeps the first of equal strings.
+// unique removes duplicates and keeps the first of each.
 func unique(in []string) []string {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(in, func(s string) bool {

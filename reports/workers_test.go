@@ -7,7 +7,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Where load came from workers, the page says from how many, and which of them were lost.
+// TestWorkers checks that the page shows how many workers performed the load, and which of them were lost.
 func TestWorkers(t *testing.T) {
 	in := fixture()
 	if strings.Contains(render(t, "html", in), "common start") {

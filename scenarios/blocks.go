@@ -12,17 +12,17 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// nameKey is the key inside every block that names it for findings and fingerprints.
+// nameKey is the key of a block's name. Findings and fingerprints refer to blocks by name.
 const nameKey = "name"
 
-// workersKey is the key inside every action that says how many workers share its operations.
+// workersKey is the key of the number of workers that share an action's operations.
 const workersKey = "workers"
 
-// workersDoc documents it.
+// workersDoc documents workersKey.
 const workersDoc = "number of worker pods in the cluster that share the operations (default: none, leakrig performs them)"
 
-// decodeBlocks decodes a list of actions, probes or checks (named by what). An entry of unknown kind keeps its place
-// with a nil Value.
+// decodeBlocks decodes a list of actions, probes or checks. An entry of unknown kind keeps its position, with a
+// nil Value.
 func decodeBlocks[T any](d *decoder, path string, n *yaml.Node, what string, kinds []leak.Kind[T], out *[]leak.Block[T]) {
 	if n.Kind != yaml.SequenceNode {
 		d.add(path, fmt.Sprintf("write one entry a line, each with a dash: - %s", exampleKind(kinds)), "expected a list of %ss, found %s", what, describe(n))
@@ -38,8 +38,8 @@ func decodeBlocks[T any](d *decoder, path string, n *yaml.Node, what string, kin
 	}
 }
 
-// blockEntry is the one key of a block and its configuration; the latter is nil where the block is
-// just the name of its kind.
+// blockEntry returns the single key of a block with its configuration. The configuration is nil if the block is only
+// the name of its kind.
 func (d *decoder) blockEntry(path string, n *yaml.Node, what, hint string) (entry, bool) {
 	target := resolve(n)
 	switch {
@@ -94,8 +94,8 @@ func decodeBlock[T any](d *decoder, e entry, what string, kinds []leak.Kind[T], 
 	}
 }
 
-// config fills a kind's configuration, and from the reserved keys what belongs to every block, unless the kind
-// has a field of that name.
+// config decodes the settings of a block into v. It also decodes reserved keys, which every block has, unless the
+// kind has a field of that name.
 func (d *decoder) config(e entry, v reflect.Value, reserved []field, name *string) {
 	fields := fieldsOf(v)
 	own := fieldNames(fields)
@@ -115,7 +115,8 @@ func (d *decoder) config(e entry, v reflect.Value, reserved []field, name *strin
 	}
 }
 
-// defaultName is the kind, and for a check also what it reads: "growth heap", "growth process.threads".
+// defaultName returns the kind of a block. For a check it adds what the check reads: "growth heap", "growth
+// process.threads".
 func defaultName(kind string, config any) string {
 	r, ok := config.(leak.Reader)
 	if !ok {
@@ -135,8 +136,8 @@ func blockPath[T any](list string, blocks []leak.Block[T], i int) string {
 	return child(item(list, i), blocks[i].Kind)
 }
 
-// blockNames are the names that a file may refer to; ok is false where some are not known, because
-// their blocks could not be decoded.
+// blockNames returns the names that a file may refer to. ok is false if some names are unknown, because their blocks
+// could not be decoded.
 func blockNames[T any](blocks []leak.Block[T]) (names []string, ok bool) {
 	ok = true
 	for _, b := range blocks {

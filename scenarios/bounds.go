@@ -7,8 +7,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// reach is far more than any process ever holds, by the unit of a metric: a check whose bound is beyond it can pass and
-// never fail. Of other units, operations say, it is mostReach.
+// reach is more than any process ever holds, by the unit of a metric. A check with a larger bound could never fail.
+// Units not listed here, such as operations, use mostReach.
 var reach = map[string]float64{
 	"bytes":       1 << 44, // 16 TiB
 	"objects":     1e11,
@@ -19,7 +19,7 @@ var reach = map[string]float64{
 
 const mostReach = 1e9
 
-// bounds checks that each bound of a check is one of what it judges, and one that can be broken.
+// bounds checks that each bound has the unit of the judged metric, and that a process could exceed it.
 func (v *validator) bounds(path string, check leak.Check) {
 	config, ok := structOf(check)
 	if !ok {
@@ -46,7 +46,7 @@ func (v *validator) bounds(path string, check leak.Check) {
 	}
 }
 
-// unitOf is the unit of the metric that a check judges, "" where it judges none.
+// unitOf returns the unit of the metric that a check judges, or "" if it judges none.
 func (v *validator) unitOf(check leak.Check) string {
 	r, ok := check.(leak.Reader)
 	if !ok {
@@ -63,7 +63,7 @@ func (v *validator) unitOf(check leak.Check) string {
 	return ""
 }
 
-// quantity is the value of a field that holds one.
+// quantity returns the value of a field if the field is a quantity.
 func quantity(v reflect.Value) (float64, bool) {
 	if v.Kind() == reflect.Pointer && !v.IsNil() {
 		v = v.Elem()

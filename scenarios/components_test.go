@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// observed is a scenario that observes components and pins commands of the node.
+// observed is a scenario that observes components and pins versions of node commands.
 const observed = `apiVersion: leakrig.dev/v1
 kind: Scenario
 metadata: {name: observed}

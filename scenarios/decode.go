@@ -14,9 +14,9 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// decoder fills Go values from YAML nodes, and reports everything that does not fit. yaml.v3's own
-// decoder will not do: KnownFields does not reach Node.Decode, 1.5 becomes the integer 1, and the
-// first error is the last.
+// decoder fills Go values from YAML nodes, and reports everything that does not fit. It replaces yaml.v3's decoder
+// for three reasons: KnownFields does not affect Node.Decode, 1.5 becomes the integer 1, and decoding stops at the
+// first error.
 type decoder struct {
 	*report
 	kinds leak.Kinds
@@ -91,7 +91,7 @@ func (d *decoder) scalar(path string, n *yaml.Node, v reflect.Value) {
 
 var errType = errors.New("wrong type")
 
-// setScalar is strict: only text is text, and an integer is what people call one, in decimal.
+// setScalar is strict: it does not convert numbers or booleans to text, and accepts only decimal integers.
 func setScalar(n *yaml.Node, v reflect.Value) error {
 	tag := n.ShortTag()
 	isNumber := tag == "!!int" || tag == "!!float"
@@ -134,8 +134,8 @@ func (d *decoder) list(path string, n *yaml.Node, v reflect.Value) {
 	v.Set(items)
 }
 
-// dictionary decodes a map with text keys. Where the values are text too, any scalar will do, as users
-// expect of environment variables and headers.
+// dictionary decodes a map with text keys. If the values are text, it accepts any scalar, as users expect for
+// environment variables and headers.
 func (d *decoder) dictionary(path string, n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.MappingNode || v.Type().Key().Kind() != reflect.String {
 		d.wrongType(path, n, v.Type())
@@ -155,7 +155,7 @@ func (d *decoder) dictionary(path string, n *yaml.Node, v reflect.Value) {
 	v.Set(out)
 }
 
-// mapping decodes n into fields; t is the type that they belong to, for messages.
+// mapping decodes n into fields. Messages name t, the type that the fields belong to.
 func (d *decoder) mapping(path string, n *yaml.Node, t reflect.Type, fields []field) {
 	if n.Kind != yaml.MappingNode {
 		d.wrongType(path, n, t)
@@ -179,12 +179,12 @@ func (d *decoder) unknownKey(path string, e entry, given []entry, known []string
 	hint := listing("keys", known)
 	if near := Nearest(e.name, missing); near != "" {
 		hint = "did you mean " + near + "?"
-		d.forgive(child(path, near)) // or it would be reported as missing
+		d.forgive(child(path, near)) // otherwise it would be reported as missing
 	}
 	d.addAt(at(e.key), e.path, hint, "unknown key")
 }
 
-// entry is one line of a mapping.
+// entry is one key of a mapping with its value.
 type entry struct {
 	name, path string
 	key, value *yaml.Node
@@ -214,7 +214,7 @@ func (d *decoder) entries(path string, n *yaml.Node) []entry {
 	return out
 }
 
-// wrongType reports n where a t should stand, with an example.
+// wrongType reports that n is not a t, with an example.
 func (d *decoder) wrongType(path string, n *yaml.Node, t reflect.Type) {
 	key := path[strings.LastIndexByte(path, '.')+1:]
 	hint := "for example " + key + ": " + example(t, n)
@@ -227,8 +227,7 @@ func (d *decoder) wrongType(path string, n *yaml.Node, t reflect.Type) {
 	d.add(path, hint, "expected %s, found %s", withArticle(typeName(t)), describe(n))
 }
 
-// example is a value of type t as a file would hold it, made from what the user wrote where that
-// helps.
+// example returns a value of type t in YAML. It reuses what the user wrote if that helps.
 func example(t reflect.Type, found *yaml.Node) string {
 	isScalar := found.Kind == yaml.ScalarNode
 	switch name := typeName(t); {
@@ -239,7 +238,7 @@ func example(t reflect.Type, found *yaml.Node) string {
 	case name == "quantity":
 		return "2KiB"
 	case isText(t):
-		return "…" // only the type itself knows
+		return "…" // only the type itself knows its syntax
 	case t.Kind() == reflect.Slice && isScalar:
 		return "[" + cut(found.Value, maxQuoted) + "]"
 	case t.Kind() == reflect.Slice:
@@ -275,7 +274,7 @@ func withArticle(name string) string {
 	return "a " + name
 }
 
-// describe is what the user wrote, for "found …".
+// describe names the kind and value of n, for messages with "found …".
 func describe(n *yaml.Node) string {
 	value := cut(n.Value, maxQuoted)
 	switch n.Kind {
@@ -297,7 +296,7 @@ func describe(n *yaml.Node) string {
 
 var knownTags = []string{"!!map", "!!seq", "!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp", "!!merge"}
 
-// resolve follows aliases. It ends, since survey has refused cycles.
+// resolve follows aliases. It terminates, because survey refuses cycles.
 func resolve(n *yaml.Node) *yaml.Node {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias

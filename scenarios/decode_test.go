@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Every type of a kind's configuration refuses what it is not. The setting stands on line 9, from
+// TestShapeProblems checks that every type of a configuration refuses wrong values. Each setting is on line 9, from
 // column 9.
 func TestShapeProblems(t *testing.T) {
 	for _, row := range []struct{ comment, setting, want string }{
@@ -43,7 +43,7 @@ func TestShapeProblems(t *testing.T) {
 	}
 }
 
-// A hostile file can hold any number of problems, and text of any length in each.
+// TestReportIsBounded checks a hostile file, which can have any number of problems, and text of any length in each.
 func TestReportIsBounded(t *testing.T) {
 	var text strings.Builder
 	for i := range 5000 {

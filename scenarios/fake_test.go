@@ -8,7 +8,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// The kinds of these tests: small ones that have every shape of configuration.
+// These tests use small kinds, which have every shape of configuration.
 
 // noRun makes a configuration an action.
 type noRun struct{}
@@ -31,7 +31,7 @@ func (p *post) Validate() error {
 	if p.Times < 1 {
 		errs = append(errs, &leak.FieldError{Field: "times", Problem: fmt.Sprintf("%d is not positive", p.Times)})
 	}
-	if p.Path == "/whole" { // an error of the block as a whole, below a wrapped join
+	if p.Path == "/whole" { // an error of the whole block, inside a wrapped join
 		errs = append(errs, leak.WithHint(errors.New("does not\nwork"), "try another"))
 	}
 	if len(errs) == 0 {
@@ -104,7 +104,7 @@ type noCheck struct{}
 
 func (noCheck) Check(leak.Evidence) leak.Finding { return leak.Finding{} }
 
-// Reading is embedded where a check reads a probe.
+// Reading is embedded in checks that read a probe.
 type Reading struct {
 	Probe  string `yaml:"probe" doc:"the probe to judge"`
 	Metric string `yaml:"metric,omitempty" doc:"the metric to judge"`

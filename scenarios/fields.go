@@ -12,19 +12,18 @@ import (
 
 // Field documents one field of a kind's configuration.
 type Field struct {
-	// Name is the YAML key; a key inside a mapping is "outer.inner", inside a list of mappings
-	// "outer[].inner".
+	// Name is the YAML key. A key inside a mapping is "outer.inner", and inside a list of mappings "outer[].inner".
 	Name string
-	// Type is a word for people: text, integer, number, boolean, duration, quantity, mapping,
-	// "list of text", "map of text".
+	// Type is a type name for people: text, integer, number, boolean, duration, quantity, mapping, "list of text",
+	// "map of text".
 	Type string
-	// Default is "" where the field has none.
+	// Default is the default in YAML, "" if the field has none.
 	Default string
 	Doc     string
 }
 
-// Fields lists the fields of a configuration, a pointer to a struct as leak.Kind's New returns it.
-// Defaults are the values that it holds.
+// Fields lists the fields of a configuration, which is a pointer to a struct from leak.Kind's New. Its values are the
+// defaults.
 func Fields(config any) []Field {
 	v, ok := structOf(config)
 	if !ok {
@@ -42,8 +41,8 @@ func ActionFields(action leak.Action) []Field {
 	return fields
 }
 
-// document lists the fields of v and of what it contains. outer are the types that v stands in: a type
-// that contains itself is described once.
+// document lists the fields of v and of the structs in it. outer are the types that enclose v: a recursive type is
+// described once.
 func document(prefix string, v reflect.Value, outer []reflect.Type) []Field {
 	outer = append(slices.Clone(outer), v.Type())
 	var out []Field
@@ -56,7 +55,8 @@ func document(prefix string, v reflect.Value, outer []reflect.Type) []Field {
 	return out
 }
 
-// inside is the struct that v is, points to or lists, and how its fields are written after v's name.
+// inside returns the struct that v is, points to or lists. infix goes between the name of v and its fields: "[]" for
+// each list.
 func inside(v reflect.Value) (inner reflect.Value, infix string) {
 	for {
 		switch {
@@ -76,7 +76,7 @@ func inside(v reflect.Value) (inner reflect.Value, infix string) {
 	}
 }
 
-// defaultText is what a user would write to get the value, "" for the zero value.
+// defaultText returns the value as a user would write it, or "" for the zero value.
 func defaultText(v reflect.Value) string {
 	if v.IsZero() {
 		return ""
@@ -92,7 +92,7 @@ func defaultText(v reflect.Value) string {
 	case reflect.Pointer:
 		return defaultText(v.Elem())
 	case reflect.Struct:
-		return "" // its fields have their own
+		return "" // its fields have separate defaults
 	case reflect.Slice:
 		parts := make([]string, v.Len())
 		for i := range parts {
@@ -110,7 +110,7 @@ func defaultText(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// field is one key of a mapping and the place that its value goes to.
+// field is one key of a mapping, with the Go value that it sets.
 type field struct {
 	name, doc string
 	// optional is set if a file may omit the key although it has no default.
@@ -149,7 +149,7 @@ func fieldNames(fields []field) []string {
 	return names
 }
 
-// structOf is the struct that config points to.
+// structOf returns the struct that config points to.
 func structOf(config any) (reflect.Value, bool) {
 	v := reflect.ValueOf(config)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
@@ -158,7 +158,7 @@ func structOf(config any) (reflect.Value, bool) {
 	return v.Elem(), true
 }
 
-// typeName is a word for the values that t takes.
+// typeName returns a word for the values that t accepts.
 func typeName(t reflect.Type) string {
 	switch {
 	case isText(t) && t.Name() != "":

@@ -34,7 +34,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// The scenario's own types document themselves the same way.
+// TestFieldsOfScenario checks that the types of a scenario are documented like those of kinds.
 func TestFieldsOfScenario(t *testing.T) {
 	docs := map[string]Field{}
 	for _, f := range Fields(&leak.Scenario{}) {

@@ -8,8 +8,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// FuzzLoad holds Load to its contract on any input: it returns a scenario or problems, never both and
-// never neither, and every problem has a place and stays on its line.
+// FuzzLoad checks Load with any input. Load returns either a scenario or problems, never both and never neither.
+// Every problem has a position and is on one line.
 func FuzzLoad(f *testing.F) {
 	for _, name := range Names() {
 		src, err := Find(name)

@@ -19,7 +19,8 @@ var library embed.FS
 
 const extension = ".yaml"
 
-// maxSize bounds a scenario file. The longest that a person would write has a few hundred lines.
+// maxSize is the maximum size of a scenario file in bytes. The longest that a person would write has a few hundred
+// lines.
 const maxSize = 1 << 20
 
 // Source is a scenario file that was found but not yet decoded.
@@ -29,12 +30,12 @@ type Source struct {
 	// Path is the path on disk, "" for an embedded file.
 	Path string
 	Data []byte
-	// Set are values for the file's parameters, instead of their defaults.
+	// Set holds values for the file's parameters that replace their defaults.
 	Set map[string]string
-	// Recorded is set for the scenario of a run directory, which is read without its secrets: a parameter may be
-	// left that nothing refers to any more.
+	// Recorded is set for the scenario of a run directory. Its secrets are removed, so it may have parameters that
+	// nothing refers to.
 	Recorded bool
-	// Files is the folder of the file, for body files and the like.
+	// Files is the folder of the file. Body files and similar files are read from it.
 	Files fs.FS
 }
 
@@ -51,7 +52,8 @@ func Names() []string {
 	return files
 }
 
-// Find returns the scenario with this name in the library, or of this file, which has a separator or an ending.
+// Find returns the scenario with this name in the library. It reads a file instead if the argument has a path
+// separator or a YAML extension.
 func Find(nameOrFile string) (Source, error) {
 	find := builtIn
 	if isPath(nameOrFile) {
@@ -94,7 +96,7 @@ func onDisk(path string) (Source, error) {
 	if err != nil {
 		return Source{}, fmt.Errorf("read scenario: %w", err)
 	}
-	// A root, and not a DirFS: a link must not lead out of the folder.
+	// Use os.OpenRoot, not os.DirFS: a symbolic link must not lead out of the folder.
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
 		return Source{}, fmt.Errorf("read scenario: %w", err)
@@ -110,7 +112,7 @@ func missingFileHint(path string) string {
 	return "`leakrig list` shows the built-in ones"
 }
 
-// readLimited reads one byte more than Load accepts, so that Load is the one to refuse a large file.
+// readLimited reads one byte more than Load accepts, so that Load reports a file that is too large.
 func readLimited(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -33,7 +33,7 @@ func TestFindBuiltIn(t *testing.T) {
 		if data, err := fs.ReadFile(src.Files, name+".yaml"); err != nil || string(data) != string(src.Data) {
 			t.Errorf("%s is not in its own folder: %v", name, err)
 		}
-		// `leakrig run NAME` finds it by file, reports name it by metadata: one name for both.
+		// `leakrig run NAME` finds a scenario by file name, and reports use metadata.name. Both must be equal.
 		var head struct{ Metadata struct{ Name string } }
 		if err := yaml.Unmarshal(src.Data, &head); err != nil || head.Metadata.Name != name {
 			t.Errorf("%s: metadata.name is %q (%v), want the file's name", name, head.Metadata.Name, err)
@@ -99,7 +99,8 @@ func TestFindProblems(t *testing.T) {
 	}
 }
 
-// The real kinds decode the library in package main's tests; here the stand-ins of these tests do.
+// TestLoadBuiltIn loads a built-in scenario with the fake kinds of this package. Package main's tests load the
+// library with the real kinds.
 func TestLoadBuiltIn(t *testing.T) {
 	src, err := Find("watch-then-delete")
 	if err != nil {

@@ -1,8 +1,9 @@
-// Package scenarios finds scenario files, built-in and the user's, and decodes them strictly: an unknown key or value
-// is a problem with line and column and is never ignored. All problems of a file are reported at once.
+// Package scenarios finds scenario files, both built-in files and those of the user, and decodes them strictly. An
+// unknown key or value is a problem with line and column, and is never ignored. All problems of a file are reported
+// at once.
 //
-// It knows no kind of action, probe or check: package main passes them to Load, which decodes the configuration of
-// each kind. It runs nothing and opens only the scenario.
+// The package knows no kind of action, probe or check: package main passes the kinds to Load, which decodes their
+// configurations. It runs nothing and opens no files other than the scenario.
 package scenarios
 
 import (
@@ -45,7 +46,7 @@ func Load(src Source, kinds leak.Kinds) (*leak.Scenario, error) {
 	return s, nil
 }
 
-// Defaults is what a file leaves out. Decoding overwrites it in place.
+// Defaults returns a scenario with the defaults of everything that a file may omit. Decoding overwrites it in place.
 func Defaults(kinds leak.Kinds) *leak.Scenario {
 	return &leak.Scenario{Spec: leak.Spec{
 		Cluster: &leak.ClusterSpec{

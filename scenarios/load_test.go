@@ -10,7 +10,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// full gives every key of a scenario; the rows of TestProblems change it in one place.
+// full gives every key of a scenario. Each row of TestProblems changes it in one place.
 const full = `apiVersion: leakrig.dev/v1
 kind: Scenario
 metadata:
@@ -144,7 +144,7 @@ func TestLoadDefaults(t *testing.T) {
 	}
 }
 
-// withShapes is a scenario whose action is a shapes block with the given settings, on lines from 9 on.
+// withShapes returns a scenario whose action is a shapes block with these settings, from line 9 on.
 func withShapes(settings ...string) string {
 	block := "round:\n    - shapes:\n        " + strings.Join(settings, "\n        ")
 	return strings.Replace(minimal, "round: [post: {path: /}]", block, 1)
@@ -162,7 +162,7 @@ func TestLoadShapes(t *testing.T) {
 	if got := s.Spec.Round[0].Value; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v", got)
 	}
-	// Settings that a file leaves out keep the kind's defaults.
+	// Settings that a file omits keep the kind's defaults.
 	if got := mustLoad(t, withShapes("flag: true")).Spec.Round[0].Value.(*shapes); got.Share != 0.5 || len(got.Words) != 2 || got.Maybe != nil {
 		t.Errorf("defaults: got %+v", got)
 	}
@@ -221,8 +221,8 @@ f:16:46: spec.checks[0].growth.max: unknown key
 	}
 }
 
-// A misspelt key is one problem: that the right one is missing, and that its contents are, goes
-// without saying.
+// TestNoProblemsThatFollow checks that a misspelt key is only one problem. Load must not also report that the correct
+// key and its contents are missing.
 func TestNoProblemsThatFollow(t *testing.T) {
 	_, err := load(strings.Replace(full, "\nspec:", "\nspce:", 1))
 	if want := "f:7:1: spce: unknown key\n  hint: did you mean spec?"; err == nil || err.Error() != want {

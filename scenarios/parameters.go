@@ -14,28 +14,28 @@ import (
 
 const (
 	parametersPath = "spec.parameters"
-	maxParameter   = 1000 // bytes of a value
+	maxParameter   = 1000 // maximum bytes of a value
 )
 
 var (
 	parameterPattern = regexp.MustCompile(`^[a-z][A-Za-z0-9]*$`)
-	// referencePattern is $(name), with all the dollars before it: two of them stand for one, as in the
-	// command of a Kubernetes container.
+	// referencePattern matches $(name) with all preceding dollars. As in the command of a Kubernetes container, two
+	// dollars escape one.
 	referencePattern = regexp.MustCompile(`(\$+)\(([^()\s]*)\)`)
 )
 
-// parameters are the values of a file's parameters, while they are put in.
+// parameters holds the values of a file's parameters during substitution.
 type parameters struct {
 	*report
 	values map[string]string
 	used   map[string]bool
-	// text is how much was written so far.
+	// text is the total size of the values with substitutions so far, in bytes.
 	text int
 }
 
-// expand puts the values of the file's parameters, those of set before their defaults, in place of every
-// $(name) in the file. The nodes keep their positions. A value that is just $(name), without quotes, is
-// what its text reads as: a number where it is one. Of a recorded scenario a parameter may have no place left.
+// expand replaces every $(name) in the file with the value of the parameter. Values in set override the defaults.
+// Nodes keep their positions. An unquoted value that is only $(name) gets the type of its new text, for example a
+// number. In a recorded scenario, a parameter may be unused.
 func (r *report) expand(root *yaml.Node, set map[string]string, recorded bool) error {
 	declared := lookup(root, "spec", "parameters")
 	p := &parameters{report: r, values: map[string]string{}, used: map[string]bool{}}
@@ -59,7 +59,7 @@ func (r *report) expand(root *yaml.Node, set map[string]string, recorded bool) e
 	return nil
 }
 
-// declare reads the defaults. The decoder checks their types; declare checks only that they are parameters.
+// declare reads the parameters and their defaults. It checks names and lengths; the decoder checks types.
 func (p *parameters) declare(n *yaml.Node) map[string]*yaml.Node {
 	places := map[string]*yaml.Node{}
 	if n == nil || n.Kind != yaml.MappingNode {
@@ -111,11 +111,11 @@ func (p *parameters) fill(n *yaml.Node) {
 	})
 	p.text += len(n.Value)
 	if n.Style == 0 {
-		n.Tag = "" // to be told from the new text
+		n.Tag = "" // determine the type from the new text
 	}
 }
 
-// lookup is the value at a path of keys, nil where the file has none.
+// lookup returns the value at a path of keys, or nil if the file has none.
 func lookup(n *yaml.Node, keys ...string) *yaml.Node {
 	for _, key := range keys {
 		var value *yaml.Node

@@ -14,7 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// parse reads the one document of a file, or reports why it cannot.
+// parse reads the single document of a file, or reports why it cannot.
 func (r *report) parse(data []byte) (root *yaml.Node, ok bool) {
 	if len(data) > maxSize {
 		r.add("", "keep request bodies in separate files", "larger than %d MiB", maxSize>>20)
@@ -43,7 +43,8 @@ func (r *report) parse(data []byte) (root *yaml.Node, ok bool) {
 	return root, true
 }
 
-// second reports what follows the document that starts on line: another one, whether it parses or not.
+// second reports the text after the document that starts on line: a second document, valid or not, or else a syntax
+// error.
 func (r *report) second(data []byte, line int, err error) {
 	lines := bytes.Split(data, []byte("\n"))
 	for i := line; i < len(lines); i++ {
@@ -55,8 +56,7 @@ func (r *report) second(data []byte, line int, err error) {
 	r.syntax(data, err)
 }
 
-// next decodes one document. yaml.v3 is a guest: input that trips it up is a problem of that input,
-// not the end of the program.
+// next decodes one document. If the input makes yaml.v3 panic, next returns an error instead of crashing the program.
 func next(docs *yaml.Decoder, n *yaml.Node) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -69,8 +69,7 @@ func next(docs *yaml.Decoder, n *yaml.Node) (err error) {
 var (
 	lineError   = regexp.MustCompile(`^line (\d+): (.*)$`)
 	anchorError = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
-	// parserError tells the errors of yaml.v3's parser from those of its scanner: only the latter count
-	// lines from 1.
+	// parserError matches errors of yaml.v3's parser. Their line numbers start at 0, and those of its scanner at 1.
 	parserError = regexp.MustCompile(`^did not find expected (key|'-' indicator|',' or '[\]}]'|node content|<document start>)|^found undefined tag handle|^found duplicate %`)
 )
 
@@ -98,8 +97,8 @@ func (r *report) syntax(data []byte, err error) {
 	r.addAt(m, "", hint, "%s", message)
 }
 
-// indentingTab finds the tab that a message on a line means. yaml.v3 names it in some of them only, and
-// then the line where the block with the tab starts.
+// indentingTab finds the tab that caused a message. Only some messages of yaml.v3 name the tab, and these give the
+// first line of the block that contains it.
 func indentingTab(data []byte, line int, message string) (mark, bool) {
 	lines := bytes.Split(data, []byte("\n"))
 	last := line
@@ -119,7 +118,7 @@ func indentingTab(data []byte, line int, message string) (mark, bool) {
 	return mark{}, false
 }
 
-// unreadable returns the offset of the first byte of invalid text, -1 if all is valid.
+// unreadable returns the offset of the first invalid byte or control character, or -1 if there is none.
 func unreadable(data []byte) int {
 	for i := 0; i < len(data); {
 		c, size := utf8.DecodeRune(data[i:])
@@ -131,7 +130,7 @@ func unreadable(data []byte) int {
 	return -1
 }
 
-// markOf is the position of an offset, the start of the file for a negative one.
+// markOf returns the position of an offset, or the start of the file if the offset is negative.
 func markOf(data []byte, offset int) mark {
 	before := data[:max(0, offset)]
 	start := bytes.LastIndexByte(before, '\n') + 1
@@ -145,10 +144,10 @@ const (
 	maxText  = 2 * maxSize
 )
 
-// survey walks a file as decoding would, aliases written out, before anything is decoded.
+// survey walks a file before decoding and expands aliases, to check its size.
 type survey struct {
 	nodes, text int
-	// open are the nodes that the walk is inside of.
+	// open holds the nodes that enclose the current node.
 	open map[*yaml.Node]bool
 }
 
@@ -157,7 +156,7 @@ type finding struct {
 	message, hint string
 }
 
-// bounded reports what would make decoding root endless.
+// bounded reports whether root can be decoded within the limits. If not, it adds a problem.
 func (r *report) bounded(root *yaml.Node) bool {
 	s := survey{open: map[*yaml.Node]bool{}}
 	f := s.visit(root)
@@ -167,7 +166,7 @@ func (r *report) bounded(root *yaml.Node) bool {
 	return f == nil
 }
 
-// visit returns what makes n impossible to decode, nil where nothing does.
+// visit returns the reason why n cannot be decoded, or nil.
 func (s *survey) visit(n *yaml.Node) *finding {
 	s.nodes, s.text = s.nodes+1, s.text+len(n.Value)
 	if s.nodes > maxNodes || s.text > maxText {
@@ -179,7 +178,7 @@ func (s *survey) visit(n *yaml.Node) *finding {
 		}
 		f := s.visit(n.Alias)
 		if f != nil {
-			f.mark = at(n) // the outermost alias is the one to look at
+			f.mark = at(n) // point to the outermost alias
 		}
 		return f
 	}

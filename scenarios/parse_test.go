@@ -106,7 +106,7 @@ func TestAliasBomb(t *testing.T) {
 	}
 }
 
-// Few values can be much text.
+// TestAliasBombOfText checks that few values can still expand to too much text.
 func TestAliasBombOfText(t *testing.T) {
 	long := strings.Repeat("x", maxSize/2)
 	_, err := load("a: &a " + long + "\nb: [*a, *a, *a, *a, *a]\n")

@@ -12,12 +12,12 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Problem is one thing that is wrong with a scenario file, and where.
+// Problem is one mistake in a scenario file, with its position.
 type Problem struct {
 	File string
 	// Line and Column count from 1; the column counts characters.
 	Line, Column int
-	// Path is like spec.checks[0].growth.maxPerOp, "" where the file as a whole is meant.
+	// Path is a path such as spec.checks[0].growth.maxPerOp, or "" for the whole file.
 	Path, Message, Hint string
 }
 
@@ -34,7 +34,7 @@ func (p Problem) String() string {
 	return s
 }
 
-// Problems is everything that is wrong with a file, in the order of the file.
+// Problems are all problems of a file, in the order of the file.
 type Problems []Problem
 
 func (ps Problems) Error() string {
@@ -45,20 +45,20 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// maxProblems limits a report. Readers stop earlier, and a hostile file must not fill a disk.
+// maxProblems limits a report. People stop reading earlier, and a hostile file must not fill the disk.
 const maxProblems = 100
 
-// report collects problems, and knows where each path stands in the file.
+// report collects problems and the position of each path in the file.
 type report struct {
 	file     string
 	places   map[string]place
 	problems Problems
-	// reported are the paths with a problem. Consequences of it are not reported again.
+	// reported are the paths with a problem. Further problems at or inside them are dropped.
 	reported []string
 }
 
-// place is the position of a path: problems of a value are reported at the value, missing parts at its key. text is
-// that of a plain value, as written.
+// place is the position of a path. Problems with a value are reported at the value, and missing parts at the key.
+// text is the value as written, if it is a scalar.
 type place struct {
 	key, value mark
 	text       string
@@ -73,7 +73,7 @@ func newReport(file string) *report {
 
 func at(n *yaml.Node) mark { return mark{n.Line, n.Column} }
 
-// locate remembers where path stands. The first occurrence counts.
+// locate records the position of path. The first occurrence counts.
 func (r *report) locate(path string, key, value *yaml.Node) {
 	if !r.has(path) {
 		r.places[path] = place{at(key), at(value), resolve(value).Value}
@@ -86,8 +86,8 @@ func (r *report) has(path string) bool {
 	return ok
 }
 
-// add reports a problem with the value at path; where the file does not give path, it points to what
-// path should be inside of. A problem at or inside a path with an earlier problem is dropped.
+// add reports a problem with the value at path. If the file does not have path, the problem is at the closest
+// enclosing path. Problems at or inside a path with an earlier problem are dropped.
 func (r *report) add(path, hint, format string, args ...any) {
 	if r.isFull() || r.isReported(path) {
 		return
@@ -96,7 +96,7 @@ func (r *report) add(path, hint, format string, args ...any) {
 	r.addAt(r.position(path), path, hint, format, args...)
 }
 
-// addAt reports a problem with a key, or with the file as a whole.
+// addAt reports a problem with a key or with the whole file.
 func (r *report) addAt(m mark, path, hint, format string, args ...any) {
 	if r.isFull() {
 		return
@@ -109,7 +109,7 @@ func (r *report) addAt(m mark, path, hint, format string, args ...any) {
 
 func (r *report) isFull() bool { return len(r.problems) >= maxProblems }
 
-// forgive marks path as one whose problem is known under another path.
+// forgive suppresses problems at path, because its cause is already reported under another path.
 func (r *report) forgive(path string) { r.reported = append(r.reported, path) }
 
 func (r *report) isReported(path string) bool {
@@ -147,8 +147,8 @@ func (r *report) sorted() Problems {
 	return r.problems
 }
 
-// child returns the path of key inside path. It quotes unusual keys and cuts long ones, so that a path is one short
-// line for any file.
+// child returns the path of key inside path. It quotes unusual keys and shortens long ones, so that a path always
+// fits on one line.
 func child(path, key string) string {
 	odd := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' }
 	switch {
@@ -167,7 +167,7 @@ const (
 	maxMessage = 500
 )
 
-// quote is %q, cut to what fits on a line.
+// quote is strconv.Quote, shortened to fit on a line.
 func quote(s string) string { return strconv.Quote(cut(s, maxQuoted)) }
 
 func cut(s string, limit int) string {
@@ -180,7 +180,7 @@ func cut(s string, limit int) string {
 	return s[:limit] + "…"
 }
 
-// oneLine makes the text of a kind's own message fit the format of one line a problem.
+// oneLine puts the message of a kind on one line, as the format of problems requires.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

@@ -21,7 +21,7 @@ func brief(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// section is a top-level part of full's spec with all its lines.
+// section returns a top-level part of full's spec with all its lines.
 func section(name string) string {
 	return strings.TrimSuffix(regexp.MustCompile("(?m)^  "+name+":\n(    .*\n)+").FindString(full), "\n")
 }
@@ -707,7 +707,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// The ends of every range belong to it.
+// TestNoProblems checks that the ends of every range are valid.
 func TestNoProblems(t *testing.T) {
 	for _, row := range []struct{ comment, old, new string }{
 		{"a name of 63 characters", "name: full", "name: " + strings.Repeat("a", maxName)},
@@ -732,7 +732,7 @@ func TestNoProblems(t *testing.T) {
 	}
 }
 
-// Load that works through an API server is refused where there is none.
+// TestLoadNeedsACluster checks that a scenario without a cluster refuses load through an API server.
 func TestLoadNeedsACluster(t *testing.T) {
 	text := strings.Replace(full, "  round:\n", "  round:\n    - clustered: {}\n", 1)
 	if _, err := load(text); err != nil {

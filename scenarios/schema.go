@@ -32,11 +32,11 @@ type schema struct {
 	choices map[string][]string
 }
 
-// parameter matches text with a $(name) in it. Such text may stand where any value does, for the value of
-// a parameter takes its place.
+// parameter matches text that contains $(name). Such text is valid for any value, because the value of the parameter
+// replaces it.
 const parameter = `\$\(`
 
-// durationForm is what time.ParseDuration reads.
+// durationForm matches the durations that time.ParseDuration accepts.
 const durationForm = `^[-+]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)$`
 
 // value describes v of any type at path. outer are the enclosing types.
@@ -76,7 +76,7 @@ func (s schema) value(path string, v reflect.Value, outer []reflect.Type) object
 	return s.single(path, t)
 }
 
-// single describes a value that is one word or number.
+// single describes a scalar.
 func (s schema) single(path string, t reflect.Type) object {
 	if words := s.choices[path]; words != nil {
 		return anyOf(object{"enum": words}, reference())
@@ -87,7 +87,7 @@ func (s schema) single(path string, t reflect.Type) object {
 	case "boolean", "integer", "number":
 		return anyOf(object{"type": typeName(t)}, reference())
 	}
-	return object{"not": object{}} // no file can say it
+	return object{"not": object{}} // no value in a file matches this type
 }
 
 // mapping describes a struct, with its values as defaults.
@@ -116,13 +116,14 @@ func (s schema) mapping(path string, v reflect.Value, outer []reflect.Type) obje
 	return o
 }
 
-// needed reports whether a file must have the key. The default of a bound is 0, which is a bound.
+// needed reports whether a file must have the key. A quantity is never needed, because its default 0 is a valid
+// bound.
 func (f field) needed() bool {
 	composite := f.value.Kind() == reflect.Struct && !isText(f.value.Type())
 	return !f.optional && (f.value.IsZero() || composite) && typeName(f.value.Type()) != "quantity"
 }
 
-// dictionary describes a map with text keys. As in decoder.dictionary, any scalar is text there.
+// dictionary describes a map with text keys. As in decoder.dictionary, text values accept any scalar.
 func (s schema) dictionary(path string, t reflect.Type, outer []reflect.Type) object {
 	values := s.value(path+".*", reflect.New(t.Elem()).Elem(), outer)
 	if s.choices[path+".*"] == nil && t.Elem().Kind() == reflect.String && !isText(t.Elem()) {
@@ -155,8 +156,8 @@ func reference() object { return object{"type": "string", "pattern": parameter} 
 
 func anyOf(of ...any) object { return object{"anyOf": of} }
 
-// blockList describes a list of actions, probes or checks: of each the name alone, where it needs no
-// settings, or its name with its settings.
+// blockList describes a list of actions, probes or checks. An entry is a name with settings, or only a name if the
+// kind needs no settings.
 func blockList[T any](what string, kinds []leak.Kind[T]) object {
 	var names []string
 	properties := object{}

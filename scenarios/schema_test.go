@@ -9,7 +9,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Every shape that a configuration may have. That the real kinds and Load agree is tested in package main.
+// TestSchemaOfEveryShape checks the schema of every shape of configuration. Package main's tests check that the
+// schema agrees with Load for the real kinds.
 func TestSchemaOfEveryShape(t *testing.T) {
 	text, err := Schema(fakeKinds())
 	if err != nil {
@@ -27,7 +28,7 @@ func TestSchemaOfEveryShape(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Only the key odd, which is needed and which no file can say, keeps the first from being valid.
+	// The first value lacks only the key odd. That key is required, although no value in a file matches its type.
 	for shapes, want := range map[string]string{
 		"{timeout: 3s, flag: true, small: 3, maybe: 0, steps: [{do: a, times: 1}], first: {do: a, times: 1}}": "missing property 'odd'",
 		"{steps: [a]}":                 "at '/steps/0': got string, want object",

@@ -15,18 +15,18 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Kept is a scenario as a run directory keeps it.
+// Kept is the form of a scenario that a run directory keeps.
 type Kept struct {
 	// Text is the scenario without its secrets.
 	Text []byte
 	// Secrets are the values that were found.
 	Secrets leak.Secrets
-	// Parameters are the values of all parameters, those that are secret as leak.Redacted.
+	// Parameters holds the values of all parameters. Secret values are leak.Redacted.
 	Parameters map[string]string
 }
 
-// Redact returns a scenario's text without the values of headers, variables and parameters with secret-looking names,
-// also where these values occur elsewhere, and the values. A text without secrets is returned unchanged.
+// Redact removes the values of headers, variables and parameters with secret-looking names, at every place in the
+// text. It returns the new text and the removed values. It returns a text without secrets unchanged.
 func Redact(data []byte) ([]byte, leak.Secrets, error) {
 	k, err := Keep(Source{Data: data}, nil)
 	return k.Text, k.Secrets, err
@@ -92,23 +92,23 @@ func Keep(src Source, known leak.Secrets) (Kept, error) {
 	return kept, nil
 }
 
-// maxSecrets bounds how many values are looked for.
+// maxSecrets is the maximum number of secrets in a scenario.
 const maxSecrets = 1000
 
 // keeper finds the secrets of one scenario.
 type keeper struct {
 	secrets leak.Secrets
-	// values are those that the parameters have, defaults the nodes of the file's own.
+	// values holds the values of the parameters. defaults holds the nodes of their defaults in the file.
 	values   map[string]string
 	defaults map[string]*yaml.Node
 	// hidden are the parameters whose values are secret.
 	hidden map[string]bool
-	// places are values of the file that are secret as a whole.
+	// places are the nodes whose whole value is secret.
 	places []*yaml.Node
 	files  fs.FS
 }
 
-// declare notes the file's parameters.
+// declare records the parameters of the file and their defaults.
 func (k *keeper) declare(key string, value *yaml.Node) {
 	if key != "parameters" {
 		return
@@ -122,7 +122,7 @@ func (k *keeper) declare(key string, value *yaml.Node) {
 	})
 }
 
-// collect finds what one value of the file gives as credentials.
+// collect finds the credentials in one value of the file.
 func (k *keeper) collect(key string, value *yaml.Node) {
 	switch key {
 	case "env", "headers":
@@ -152,12 +152,12 @@ func (k *keeper) collect(key string, value *yaml.Node) {
 	}
 }
 
-// whole takes a value that is a secret, and the parameters in it.
+// whole records that a value is a secret, with the parameters in it.
 func (k *keeper) whole(held *yaml.Node) {
 	text := k.expand(held.Value)
 	inside := leak.CredentialsIn(text)
 	if !strings.Contains(text, "://") {
-		inside = append(inside, text) // of a URL, not every part is a secret: the name of a host stands elsewhere, too
+		inside = append(inside, text) // not every part of a URL is a secret: its host name also occurs elsewhere
 	}
 	k.found(held.Value, inside)
 	k.secrets.Add(text)
@@ -166,7 +166,7 @@ func (k *keeper) whole(held *yaml.Node) {
 	}
 }
 
-// found notes credentials in a text of the file, and as secrets those parameters that are part of one.
+// found records credentials from a text of the file. It marks the parameters that are part of them as secret.
 func (k *keeper) found(raw string, credentials []string) {
 	k.secrets.AddAll(credentials...)
 	for _, m := range referencePattern.FindAllStringSubmatch(raw, -1) {
@@ -177,7 +177,7 @@ func (k *keeper) found(raw string, credentials []string) {
 	}
 }
 
-// expand puts the values of parameters into a text.
+// expand replaces references in a text with the values of parameters.
 func (k *keeper) expand(text string) string {
 	return referencePattern.ReplaceAllStringFunc(text, func(reference string) string {
 		m := referencePattern.FindStringSubmatch(reference)
@@ -193,7 +193,7 @@ func (k *keeper) expand(text string) string {
 	})
 }
 
-// maxScanned bounds how much of a body file is searched for credentials.
+// maxScanned is the number of bytes of a body file that are searched for credentials.
 const maxScanned = 1 << 20
 
 func (k *keeper) read(name string) string {
@@ -202,18 +202,18 @@ func (k *keeper) read(name string) string {
 	}
 	f, err := k.files.Open(name)
 	if err != nil {
-		return "" // which is told where the body is read
+		return "" // reading the body reports this error
 	}
 	defer f.Close()
 	data, _ := io.ReadAll(io.LimitReader(f, maxScanned))
 	return string(data)
 }
 
-// beside matches text that may precede a parameter in a value without being secret: an authentication scheme, or the
+// beside matches text that may precede a parameter in a value without being secret: an authentication scheme or the
 // name of a cookie.
 var beside = regexp.MustCompile(`(?i)^(bearer|basic|token|digest|apikey|negotiate|[\w.-]+=)?$`)
 
-// onlyReferences reports whether the secrets of a value are parameters, so that the value can stay.
+// onlyReferences reports whether a value's only secrets are parameters, so that the value can stay.
 func onlyReferences(text string) bool {
 	if !strings.Contains(text, "$(") {
 		return false
@@ -255,13 +255,13 @@ func walk(n *yaml.Node, visit func(key string, value *yaml.Node)) {
 	}
 }
 
-// Keys whose values are names that other places refer to, or words of the format; and keys whose values may be secret
-// even where they are numbers.
+// namingKeys have values that are keywords or that other fields refer to; these stay. textKeys have values that can
+// be secret even if they are numbers.
 var (
 	namingKeys = keySet(`apiVersion kind name providers kubernetes build modfile rewrite expect fingerprint operation placement
 		apiGroups resources verbs component node version modules probe probes metric match callers state checks round each
 		signal method status pprof ready until namespace resource verb container aliases rules limits`)
-	wholeKeys = keySet(`node modules rules limits placement`) // all that is below them
+	wholeKeys = keySet(`node modules rules limits placement`) // everything below these keys stays
 	textKeys  = keySet(`env headers parameters argv args shell body`)
 )
 
@@ -293,7 +293,7 @@ func redactNode(n *yaml.Node, key string, redact func(string) string) (changed b
 			name, value := n.Content[i], n.Content[i+1]
 			under := name.Value
 			if textKeys[key] || wholeKeys[key] {
-				under = key // the names of headers and variables are not those of the format
+				under = key // names of headers and variables are not keys of the format
 			}
 			changed = redactComments(name, redact) || changed
 			changed = redactNode(value, under, redact) || changed
@@ -314,7 +314,7 @@ func redactNode(n *yaml.Node, key string, redact func(string) string) (changed b
 	return changed
 }
 
-// redactComments is redactNode for a key, whose name stays.
+// redactComments redacts the comments of a key but not its name.
 func redactComments(key *yaml.Node, redact func(string) string) bool {
 	only := *key
 	only.Kind, only.Content = 0, nil
@@ -323,7 +323,7 @@ func redactComments(key *yaml.Node, redact func(string) string) bool {
 	return changed
 }
 
-// redactAround takes secrets out of a text, and leaves the names of parameters.
+// redactAround redacts a text except for its references to parameters.
 func redactAround(text string, redact func(string) string) string {
 	var out strings.Builder
 	from := 0

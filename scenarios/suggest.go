@@ -2,7 +2,7 @@ package scenarios
 
 import "strings"
 
-// choice is the hint for a word that is none of words; what names them all.
+// choice returns a hint for an unknown word. It suggests the nearest of words, or lists all, which what names.
 func choice(word, what string, words []string) string {
 	if near := Nearest(word, words); near != "" {
 		return "did you mean " + near + "?"
@@ -17,12 +17,12 @@ func listing(what string, words []string) string {
 	return what + ": " + strings.Join(words, ", ")
 }
 
-// Nearest is the one of words that word most likely is a misspelling of, "" where none is near.
+// Nearest returns the entry of words that word most likely misspells, or "" if none is close.
 func Nearest(word string, words []string) string {
 	best, least := "", max(1, (len(word)+1)/3)+1
 	for _, w := range words {
 		if len(w) > maxQuoted || len(word) > maxQuoted {
-			continue // nobody misspells these, and the distance takes quadratic time
+			continue // too long for a misspelling, and the distance takes quadratic time
 		}
 		if d := distance(strings.ToLower(word), strings.ToLower(w)); d < least && d < len(w) {
 			best, least = w, d
@@ -34,7 +34,7 @@ func Nearest(word string, words []string) string {
 // distance counts the insertions, deletions, substitutions and swaps of neighbours between a and b
 // (optimal string alignment).
 func distance(a, b string) int {
-	// Three rows of the usual table: the one above the last is for swaps.
+	// Three rows of the usual table. Swaps need the row before the last.
 	var above []int
 	last := make([]int, len(b)+1)
 	for j := range last {
@@ -58,7 +58,7 @@ func distance(a, b string) int {
 	return last[len(b)]
 }
 
-// duplicates calls f with the index of every word that stands in words before.
+// duplicates calls f with the index of every word that occurs earlier in words.
 func duplicates(words []string, f func(i int)) {
 	seen := map[string]bool{}
 	for i, w := range words {

@@ -12,7 +12,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// validator checks what types cannot say: bounds, and that names refer to what exists.
+// validator checks what types cannot express: bounds, and that names refer to existing blocks.
 type validator struct {
 	*report
 	kinds leak.Kinds
@@ -57,13 +57,13 @@ func (v *validator) metadata() {
 	}
 }
 
-// Allowed values of some keys.
+// The allowed values of some keys.
 func placements() []string   { return []string{leak.PlacementProcess, leak.PlacementPod} }
 func limitNames() []string   { return []string{"cpu", "memory"} }
 func nodeCommands() []string { return []string{"containerd", "kubelet", "runc"} }
 
-// choices returns these values by the path of their key, as listed in Schema. [] is any entry of a list; below a map,
-// * is any value, and the map's own path has its keys.
+// choices returns the allowed values by path, in the notation of Schema. [] stands for any entry of a list. Below a
+// map, * stands for any value, and the map's own path has its keys.
 func choices(kinds leak.Kinds) map[string][]string {
 	return map[string][]string{
 		"apiVersion":                          {leak.APIVersion},
@@ -96,10 +96,10 @@ const (
 	maxFixtureNodes = 10_000
 )
 
-// nameHint says what a name looks like.
+// nameHint describes the form of a name.
 const nameHint = "lower-case letters, digits and dashes, for example watch-then-delete"
 
-// CheckName returns an error if name cannot be the name of a scenario or a variant, which is a folder of the run
+// CheckName returns an error if name is not valid for a scenario or a variant. Names are also folders of the run
 // directory.
 func CheckName(name string) error {
 	switch {
@@ -195,7 +195,7 @@ func (v *validator) subject() {
 	}
 }
 
-// placement checks where the subject runs on which provider.
+// placement checks where the subject runs for each provider.
 func (v *validator) placement(path string, s leak.SubjectSpec) {
 	for _, provider := range slices.Sorted(maps.Keys(s.Placement)) {
 		at, where := path+"."+provider, s.Placement[provider]
@@ -245,7 +245,7 @@ func (v *validator) program(s leak.SubjectSpec) {
 	}
 }
 
-// replicas checks how many of the program run at once.
+// replicas checks the number of replicas of the program.
 func (v *validator) replicas(s leak.SubjectSpec) {
 	const replicas, addresses = "spec.subject.replicas", "spec.subject.urls"
 	if v.has(replicas) && (s.Replicas < 1 || s.Replicas > leak.MaxReplicas) {
@@ -266,7 +266,7 @@ func (v *validator) replicas(s leak.SubjectSpec) {
 	}
 }
 
-// address checks where a program that runs already is read.
+// address checks the address of a program that already runs.
 func (v *validator) address(path, address string, a leak.Access) {
 	u, err := url.Parse(address)
 	switch {
@@ -282,7 +282,7 @@ func (v *validator) address(path, address string, a leak.Access) {
 	}
 }
 
-// components checks the parts of the cluster that are observed.
+// components checks the observed components of the cluster.
 func (v *validator) components(list string) {
 	components := v.s.Spec.Subject.Components
 	if v.has(list) && v.s.Spec.Cluster == nil {
@@ -433,7 +433,7 @@ func (v *validator) expectation(path string, variant leak.Variant) {
 	}
 }
 
-// refer checks that name is the name of a block of sort what. If the list itself has problems, it reports nothing.
+// refer checks that name is the name of a block in blocks. If the list itself has problems, it reports nothing.
 func refer[T any](r *report, path, list, what, name string, blocks []leak.Block[T]) {
 	if r.isFull() || r.isReported(list) {
 		return
@@ -479,7 +479,7 @@ func (v *validator) soak() {
 	}
 }
 
-// SoakProblem returns what is wrong with a soak, with its key and a hint, or a nil error.
+// SoakProblem validates a soak. It returns the wrong key, a hint and an error, or a nil error.
 func SoakProblem(s leak.SoakSpec, quiet leak.Duration) (key, hint string, err error) {
 	switch {
 	case s.Every <= 0 || s.Every.D() > leak.MaxSoakEvery:
@@ -564,7 +564,7 @@ func (v *validator) actions() {
 	}
 }
 
-// reachable refuses load on a cluster where there is none.
+// reachable refuses load through an API server if the scenario has no cluster.
 func (v *validator) reachable(list string, actions []leak.Block[leak.Action]) {
 	if v.s.Spec.Cluster != nil || v.isReported("spec.cluster") {
 		return
@@ -576,7 +576,8 @@ func (v *validator) reachable(list string, actions []leak.Block[leak.Action]) {
 	}
 }
 
-// workers checks how many share an action: each needs something to do, and a cluster to do it in.
+// workers checks the number of workers that share an action. Each worker needs at least one operation, and workers
+// need a cluster.
 func (v *validator) workers(list string, actions []leak.Block[leak.Action]) {
 	for i, b := range actions {
 		at := blockPath(list, actions, i)
@@ -615,7 +616,7 @@ func (v *validator) probes() {
 	v.probeList(list, probes)
 }
 
-// probeList checks the probes of the program or of a component.
+// probeList checks the probes of the program or of one component.
 func (v *validator) probeList(list string, probes []leak.Block[leak.Probe]) {
 	validateBlocks(v.report, list, probes)
 	kinds := make([]string, len(probes))
@@ -664,7 +665,7 @@ func (v *validator) allow() {
 	}
 }
 
-// reads checks that what a check judges is measured.
+// reads checks that a probe measures what a check judges.
 func (v *validator) reads(path string, r leak.Reader) {
 	const list = "spec.probes"
 	probe, metric := r.Reads()
@@ -676,7 +677,7 @@ func (v *validator) reads(path string, r leak.Reader) {
 		taken = append(taken, p.Name)
 	}
 	if v.isReported(list) || v.isDoubtful("spec.subject.components") || len(taken) == 0 {
-		return // which probes there are is in doubt, and was reported
+		return // the probes are unknown because of an earlier problem
 	}
 	metrics := v.metricsOf(leak.ProbeKind(probe))
 	switch {
@@ -701,7 +702,7 @@ func (v *validator) metricsOf(probe string) []string {
 	return names
 }
 
-// uniqueNames checks that findings and fingerprints can tell the blocks of a list apart.
+// uniqueNames checks that names are unique in a list, because findings and fingerprints identify blocks by name.
 func uniqueNames[T any](r *report, list, what string, blocks []leak.Block[T]) {
 	names := make([]string, len(blocks))
 	for i, b := range blocks {

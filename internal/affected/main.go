@@ -1,11 +1,11 @@
-// Command affected prints the test tiers that the changes since a commit can affect, one per line, and on standard
-// error the first changed file that decided it:
+// Command affected prints the test tiers that the changes since a commit can affect, one per line. For each tier it
+// prints the first changed file that affects it to standard error:
 //
 //	go run ./internal/affected COMMIT
 //
-// The tier embedded runs leakrig, so a change affects it if a package of the tier, or leakrig, transitively imports
-// the changed package. Almost every package is imported by cluster, and the tier kind takes 25 minutes. So only
-// changes of cluster and of its tests affect it, and one kind test runs on every change.
+// The tier embedded runs leakrig. A change affects it if a package of the tier, or leakrig, transitively imports the
+// changed package. The tier kind takes 25 minutes, and cluster imports almost every package. So only changes of
+// cluster and of its tests affect it, and one kind test runs on every change.
 package main
 
 import (
@@ -20,13 +20,13 @@ import (
 
 const module = "github.com/leakrig/leakrig"
 
-// embeddedPackages are those with tests in the tier embedded. internal/test.sh runs them.
+// embeddedPackages are the packages with tests in the tier embedded. internal/test.sh runs them.
 var embeddedPackages = []string{"./cmd/leakrig", "./internal/e2e", "./cluster", "./cluster/upstream", "./load", "./profiles"}
 
-// inert are files that no test beyond `make test` reads, by prefix.
+// inert are prefixes of files that no test beyond `make test` reads.
 var inert = []string{"CHANGELOG.md", "LICENSE", "SECURITY.md", ".github/", ".git", ".golangci.yml", "docs/decisions/", "docs/images/", "internal/tools/"}
 
-// onKind are files outside Go packages, and tests, that only the tier kind depends on, by prefix.
+// onKind are prefixes of files that only the tier kind depends on: tests, and files outside Go packages.
 var onKind = []string{"cluster/", "deploy/", "subjects/exec-target/", "internal/e2e/kind_", "internal/e2e/parallel_exec_", ".ci/", "go.mod"}
 
 func main() {
@@ -61,8 +61,8 @@ func run(base string) error {
 	return nil
 }
 
-// tiers returns the affected tiers, each with the first file that affects it. Packages are the root module's, imported
-// the import paths that the tier embedded depends on.
+// tiers returns the affected tiers, each with the first file that affects it. packages are the import paths of the
+// root module, and imported those that the tier embedded depends on.
 func tiers(changed []string, packages, imported map[string]bool) map[string]string {
 	why := map[string]string{}
 	affects := func(tier, file string) {
@@ -77,15 +77,15 @@ func tiers(changed []string, packages, imported map[string]bool) map[string]stri
 		owner := packageOf(file, packages)
 		switch {
 		case hasPrefix(file, inert):
-		case owner == "" || imported[owner]: // what belongs to no package is a subject, a page with sessions or a script
+		case owner == "" || imported[owner]: // a file without a package is a subject, a page with sessions, or a script
 			affects("embedded", file)
 		}
 	}
 	return why
 }
 
-// packageOf returns the import path of the innermost package whose folder, or a folder below it, holds a file; "" where
-// the root module has none.
+// packageOf returns the import path of the innermost package of the root module whose folder contains the file,
+// directly or below it. It returns "" if there are none.
 func packageOf(file string, packages map[string]bool) string {
 	for dir := path.Dir(file); dir != "."; dir = path.Dir(dir) {
 		if p := module + "/" + dir; packages[p] {
@@ -102,7 +102,7 @@ func hasPrefix(file string, prefixes []string) bool {
 func set(names []string) map[string]bool {
 	all := map[string]bool{}
 	for _, name := range names {
-		name, _, _ = strings.Cut(name, " ") // without the test binary that a package was compiled for
+		name, _, _ = strings.Cut(name, " ") // drop the name of the test binary that a package was compiled for
 		all[name] = true
 	}
 	return all

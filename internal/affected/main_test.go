@@ -27,7 +27,7 @@ func TestTiers(t *testing.T) {
 		{"internal/e2e/kind_test.go", "embedded kind"},
 		{"subjects/watch-then-delete/main.go", "embedded"},
 		{"subjects/exec-target/main.go", "embedded kind"},
-		{"README.md", "embedded"}, // its sessions are run
+		{"README.md", "embedded"}, // the tier runs its sessions
 		{"deploy/cronjob.yaml", "embedded kind"},
 	} {
 		got := slices.Sorted(maps.Keys(tiers(strings.Fields(c.changed), packages, imported)))
@@ -37,7 +37,8 @@ func TestTiers(t *testing.T) {
 	}
 }
 
-// The packages that the tool asks about are there, and leakrig imports every package that it is made of.
+// TestImports checks that the packages named in embeddedPackages exist, and that they import every package of
+// leakrig.
 func TestImports(t *testing.T) {
 	t.Chdir("../..")
 	imported, err := lines("go", append([]string{"list", "-deps", "-test", "-tags", "e2e slow", "-f", "{{.ImportPath}}"}, embeddedPackages...)...)

@@ -1,7 +1,7 @@
-// Package docs runs the documentation: every block of a Markdown page with lines that begin with "$ " is a session,
-// which runs in a shell in one folder per page. The lines after a command are its expected output.
+// Package docs runs the documentation. Every block of a Markdown page with lines that begin with "$ " is a session.
+// It runs in a shell, in one folder per page. The lines after a command are its expected output.
 //
-// Comments right before a block have options that readers need not see:
+// Comments directly before a block set options that readers need not see:
 //
 //	<!-- needs: kind -->        run the block only if a kind cluster is available
 //	<!-- exit: 1 -->            exit code of its last command; all others must be 0
@@ -9,7 +9,7 @@
 //	<!-- file: main.go -->      the block is a file, which is written
 //	<!-- change: main.go -->    the block is a diff of a file, which is applied
 //
-// A line "..." stands for any lines, and at the end of a line for the rest of it. Blanks and numbers may differ
+// A line "..." matches any lines. At the end of a line, "..." matches the rest of it. Blanks and numbers may differ
 // between runs; growth per operation (+1.00) may not. A command that ends with & runs until the end of the page.
 // Fixed ports on loopback are replaced by free ones, so that pages can run concurrently.
 package docs
@@ -38,10 +38,10 @@ type Page struct {
 	Blocks []Block
 }
 
-// Block is a fenced block and what the comments before it say.
+// Block is a fenced block with the options from the comments before it.
 type Block struct {
 	Page         string
-	Line         int // of the first line of the block itself
+	Line         int // line of the first line inside the block
 	Need         string
 	Exit         int
 	InCheckout   bool
@@ -49,7 +49,7 @@ type Block struct {
 	Lines        []string
 }
 
-// Command is one command of a session and what it prints.
+// Command is one command of a session with its expected output.
 type Command struct {
 	Line int
 	Text string
@@ -60,7 +60,7 @@ func (b Block) errorf(line int, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %w", b.Page, line, fmt.Errorf(format, args...))
 }
 
-// Find returns the pages of a checkout that are written by hand.
+// Find returns the hand-written pages of a checkout.
 func Find(root string) ([]Page, error) {
 	var pages []Page
 	var files []string
@@ -94,7 +94,7 @@ var (
 	fence   = regexp.MustCompile("^```")
 )
 
-// Parse reads a page. Fences that are indented, within a list, are not looked at.
+// Parse parses a page. It ignores indented fences, which are inside lists.
 func Parse(name, text string) (Page, error) {
 	p := Page{Path: name}
 	next, open := Block{Page: name}, false
@@ -112,7 +112,7 @@ func Parse(name, text string) (Page, error) {
 				return p, next.errorf(i+1, "%w", err)
 			}
 		case strings.TrimSpace(line) != "":
-			next = Block{Page: name} // comments belong to the block right after them
+			next = Block{Page: name} // comments apply only to the block directly after them
 		}
 	}
 	if open {
@@ -140,7 +140,7 @@ func (b *Block) say(key, value string) (err error) {
 	return err
 }
 
-// Commands returns the commands of a session; none for other blocks.
+// Commands returns the commands of a session, or nil for other blocks.
 func (b Block) Commands() []Command {
 	var all []Command
 	if b.File != "" || b.Change != "" {
@@ -162,7 +162,7 @@ func (b Block) Commands() []Command {
 	return all
 }
 
-// Needs are what the page's blocks need, each once.
+// Needs returns the requirements of the page's blocks, without duplicates.
 func (p Page) Needs() []string {
 	var all []string
 	for _, b := range p.Blocks {
@@ -175,15 +175,15 @@ func (p Page) Needs() []string {
 
 // Runner runs pages.
 type Runner struct {
-	// Dir is an empty folder for the page, Checkout the root of the checkout.
+	// Dir is an empty folder for the page. Checkout is the root of the checkout.
 	Dir, Checkout string
-	// Env is the environment of all commands.
+	// Env is the environment of every command.
 	Env []string
 	// Has reports whether a requirement of a block is available. Blocks with missing requirements are skipped.
 	Has func(need string) bool
 }
 
-// Run runs a page, and returns how many commands it ran.
+// Run runs a page and returns the number of commands that ran.
 func (r Runner) Run(ctx context.Context, p Page) (ran int, err error) {
 	s := &session{Runner: r, ports: map[string]string{}}
 	defer s.end()
@@ -202,7 +202,7 @@ func (r Runner) Run(ctx context.Context, p Page) (ran int, err error) {
 
 type session struct {
 	Runner
-	ports      map[string]string // free ports, by the fixed one
+	ports      map[string]string // free ports by fixed port
 	background []*exec.Cmd
 }
 
@@ -241,7 +241,8 @@ func (s *session) write(b Block) error {
 	return os.WriteFile(path, []byte(s.freePorts(strings.Join(b.Lines, "\n")+"\n")), 0o600)
 }
 
-// change replaces the lines of a diff with - or a blank before them by those with + or a blank.
+// change applies the diff in b to its file. Lines with - or a blank are the old text, and lines with + or a blank the
+// new text.
 func (s *session) change(b Block) error {
 	path := filepath.Join(s.Dir, filepath.FromSlash(b.Change))
 	text, err := os.ReadFile(path)
@@ -306,7 +307,7 @@ func (s *session) command(ctx context.Context, b Block, c Command, exit int) err
 	return nil
 }
 
-// serves waits until one of the page's ports answers.
+// serves waits until one of the page's ports accepts connections.
 func (s *session) serves(b Block, c Command, out fmt.Stringer) error {
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		for _, port := range s.ports {
@@ -320,7 +321,7 @@ func (s *session) serves(b Block, c Command, out fmt.Stringer) error {
 
 var loopback = regexp.MustCompile(`127\.0\.0\.1:(\d+)`)
 
-// freePorts replaces fixed ports on loopback, each by the same free one on the whole page.
+// freePorts replaces fixed ports on loopback with free ones. A fixed port has the same free port on the whole page.
 func (s *session) freePorts(text string) string {
 	return loopback.ReplaceAllStringFunc(text, func(address string) string {
 		_, fixed, _ := strings.Cut(address, ":")
@@ -344,13 +345,13 @@ func (s *session) fixedPorts(text string) string {
 	return text
 }
 
-// compare holds output to the lines that a page shows.
+// compare returns an error if output does not match the lines that a page shows.
 func compare(output string, want []string) error {
 	lines := strings.Split(strings.TrimSpace(output), "\n")
 	for i := range lines {
 		lines[i] = loose(lines[i])
 	}
-	any := false // lines may come in between
+	any := false // the output may have other lines here
 	at := 0
 	for _, w := range want {
 		if w == "..." {
@@ -383,11 +384,11 @@ var (
 	rate   = regexp.MustCompile(`[+−]\d+\.\d\d\b`)
 	size   = regexp.MustCompile(`[+−-]?\d+(\.\d+)? ?(B|KiB|MiB|GiB)\b`)
 	number = regexp.MustCompile(`[+−-]?((\d+(\.\d+)?(h|ms|µs|ns|m|s))+\b|\d+(\.\d+)?( ?(ns|µs|ms|s)\b)?)`)
-	// held keeps a rate from being taken for a number like any other.
+	// held replaces the digits of a rate, so that number does not match them.
 	held = strings.NewReplacer("0", "⓪", "1", "①", "2", "②", "3", "③", "4", "④", "5", "⑤", "6", "⑥", "7", "⑦", "8", "⑧", "9", "⑨")
 )
 
-// loose is a line with what may differ made alike.
+// loose replaces the parts of a line that may differ between runs.
 func loose(line string) string {
 	line = size.ReplaceAllString(line, "#")
 	line = rate.ReplaceAllStringFunc(line, held.Replace)
@@ -395,7 +396,7 @@ func loose(line string) string {
 	return strings.TrimSpace(blanks.ReplaceAllString(line, " "))
 }
 
-// buffer is a bytes.Buffer that may be read while a command writes to it.
+// buffer is a bytes.Buffer that can be read while a command writes to it.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

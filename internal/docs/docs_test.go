@@ -63,7 +63,7 @@ func TestParseProblems(t *testing.T) {
 	}
 }
 
-// A service goes on until the end of the page, on a port that is free.
+// TestService checks that a service runs until the end of the page, on a free port.
 func TestService(t *testing.T) {
 	const text = "<!-- file: s/main.go -->\n```go\npackage main\n\nimport \"net/http\"\n\nfunc main() { panic(http.ListenAndServe(\"127.0.0.1:8080\", http.NotFoundHandler())) }\n```\n" +
 		"```\n$ go build -o serve s/main.go\n$ ./serve &\n$ grep -c 127.0.0.1:8080 s/main.go\n1\n```\n"

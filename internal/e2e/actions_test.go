@@ -12,8 +12,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// The actions that a scenario without pods can have, in one run: each does what it was asked for, in every
-// round. No operation reaches the subject, so it is not called clean.
+// TestActions runs all actions that work without pods in one run. Each does what the scenario asks, in every round.
+// No operation reaches the subject, so the verdict is not clean.
 func TestActions(t *testing.T) {
 	t.Parallel()
 	privateTmp(t)
@@ -66,7 +66,8 @@ spec:
 			t.Errorf("round %d: %s, want %s", s.Round, strings.Join(got, ", "), want)
 		}
 	}
-	// One warm-up round and five more, each with 90 operations, of which the last 20 are the command's.
+	// One warm-up round and five measured rounds have 90 operations each. The last 20 of each round are the
+	// command's.
 	lines := strings.Split(strings.TrimSpace(string(readFile(t, seen))), "\n")
 	if len(lines) != 12 {
 		t.Fatalf("the command ran %d times:\n%s", len(lines), strings.Join(lines, "\n"))

@@ -11,8 +11,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// TestRoundsThatTell distinguishes growth by the operation, by the round and by the clock in real leaks, with rounds
-// of different sizes and control rounds. A clear leak ends at the first look, an unclear one gets a second.
+// TestRoundsThatTell distinguishes growth by operation, by round and by time in real leaks. It uses rounds of
+// different sizes and control rounds. A clear leak ends at the first look, and an unclear one gets a second.
 func TestRoundsThatTell(t *testing.T) {
 	privateTmp(t)
 	file := filepath.Join(t.TempDir(), "tell.yaml")
@@ -44,7 +44,7 @@ spec:
 	runs := t.TempDir()
 	r := run(t, "run", file, "--runs-dir", runs)
 	t.Log(r.stdout)
-	if r.code != leak.ExitInconclusive { // for clock's sake
+	if r.code != leak.ExitInconclusive { // because of the variant clock
 		t.Fatal(r)
 	}
 	met("calibration")
@@ -54,7 +54,7 @@ spec:
 		outcome leak.Outcome
 		rhythm  string
 		rounds  func(int) bool
-		per     float64 // operation
+		per     float64 // growth per operation
 	}{
 		{"operation", leak.Leaking, "operation", func(n int) bool { return n == 8 }, 0.2},
 		{"round", leak.Leaking, "round", func(n int) bool { return n == 8 }, 0},

@@ -25,8 +25,9 @@ func bisection(t *testing.T, runs string) (*bisect.Record, string) {
 	return r, dirs[0]
 }
 
-// TestBisectWatchThenDelete finds the version that fixed client-go's leak, with both neighbours given. The cluster
-// boots once. An interruption costs only the step in progress, and stops everything that was started.
+// TestBisectWatchThenDelete finds the version that fixed client-go's leak, with the versions on both sides of the
+// fix. The cluster boots once per session. An interruption costs only the step in progress, and stops everything that
+// was started.
 func TestBisectWatchThenDelete(t *testing.T) {
 	t.Parallel()
 	privateTmp(t)
@@ -80,7 +81,7 @@ func TestBisectWatchThenDelete(t *testing.T) {
 	}
 }
 
-// moduleOf is the version of a module that the only variant's binary says it has.
+// moduleOf returns the version of a module in the only variant's binary.
 func moduleOf(r *leak.Record, path string) string {
 	for _, m := range r.Variants[0].Subject.Modules {
 		if m.Path == path {

@@ -29,8 +29,8 @@ import (
 	"github.com/leakrig/leakrig/reports"
 )
 
-// inBrowser opens the report of a real run in a headless Chromium, as a reader would: with its script and
-// without, in the light and in the dark, on a desk and on a phone.
+// inBrowser opens the report of a real run in a headless Chromium, in the settings that readers use: with its script
+// and without, in light and dark mode, on a desktop and on a phone.
 func inBrowser(t *testing.T, dir leak.RunDir) {
 	file := dir.Path(leak.HTMLFile)
 	plain := openPage(t, file, false)
@@ -40,12 +40,12 @@ func inBrowser(t *testing.T, dir leak.RunDir) {
 	if text := evaluate[string](t, plain.ctx, `document.querySelector('.sentence').innerText`); !strings.Contains(text, "StreamWatcher") {
 		t.Errorf("sentence %q", text)
 	}
-	// The line that blocks was read from the module cache, and links to where it can be read upstream.
+	// The source of the blocking line comes from the module cache, and its link leads to the upstream repository.
 	line := evaluate[string](t, plain.ctx, `document.querySelector('.culprit code').innerText + ' ' + document.querySelector('.culprit a').href`)
 	if line != "sw.result <- Event{ https://github.com/kubernetes/apimachinery/blob/v0.18.8/pkg/watch/streamwatcher.go#L127" {
 		t.Errorf("the card of leaky names %s", line)
 	}
-	// The numbers of the marked frames, goroutines and heap, equal those of go tool pprof.
+	// The numbers of the marked frames, for goroutines and heap, equal those of go tool pprof.
 	for id, index := range map[string]string{"flame1-0": "goroutine", "flame1-1": "inuse_space"} {
 		said := evaluate[string](t, plain.ctx, fmt.Sprintf(`document.querySelector('.panel:has(> .views > #%s-0) .flame .fp title').textContent`, id))
 		probe, _, _ := strings.Cut(strings.Replace(index, "inuse_space", "heap", 1), "_")
@@ -61,7 +61,7 @@ func inBrowser(t *testing.T, dir leak.RunDir) {
 	met("chromium")
 }
 
-// pprofTotal is the cumulative change of a function, in goroutines or bytes.
+// pprofTotal returns the cumulative change of a function according to go tool pprof, in goroutines or bytes.
 func pprofTotal(t *testing.T, index, function, base, last string) string {
 	t.Helper()
 	out, err := exec.Command("go", "tool", "pprof", "-top", "-cum", "-unit=B", "-sample_index="+index, "-nodecount=100000", "-nodefraction=0", "-base", base, last).Output()
@@ -75,7 +75,8 @@ func pprofTotal(t *testing.T, index, function, base, last string) string {
 	return ""
 }
 
-// The examples that the documentation shows. LEAKRIG_PICTURES names a folder for pictures of them.
+// TestExamples checks the examples in the documentation. It saves pictures of them in the folder LEAKRIG_PICTURES, if
+// set.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../docs/examples/*.html")
@@ -102,7 +103,7 @@ func TestReportWithoutScript(t *testing.T) {
 	t.Parallel()
 	p := openPage(t, writeReport(t, reportInput(60, nil), "html"), false)
 	looksRight(t, p)
-	// The tabs are the style sheet's.
+	// The style sheet alone implements the tabs.
 	if n := evaluate[int](t, p.ctx, `[...document.querySelectorAll('.flame')].filter(e => e.checkVisibility()).length`); n != 1 {
 		t.Errorf("%d flame graphs at once", n)
 	}
@@ -182,9 +183,8 @@ func TestReportWithScript(t *testing.T) {
 	met("chromium")
 }
 
-// A viewer whose policy drops the style sheet as well still shows everything, all tabs below one another.
-// The page on two profiles, with and without its script; boxes of several frames are searched and walked
-// through frame by frame and box by box.
+// TestDiffInBrowser opens the page that compares two profiles, with and without its script. It searches boxes of
+// several frames, and moves through them frame by frame and box by box.
 func TestDiffInBrowser(t *testing.T) {
 	t.Parallel()
 	call := func(names ...string) leak.Stack {
@@ -217,7 +217,7 @@ func TestDiffInBrowser(t *testing.T) {
 				t.Errorf("right of it and up there is %q", said)
 			}
 			check(t, chromedp.Do(p.ctx, chromedp.SendKeys(chromedp.CSS(`.flame-tools input`), "a")))
-			if said := evaluate[string](t, p.ctx, `document.querySelector('.flame-tools output').textContent`); !strings.HasPrefix(said, "6 frames, 100") { // in 4 boxes, each with an a in its name
+			if said := evaluate[string](t, p.ctx, `document.querySelector('.flame-tools output').textContent`); !strings.HasPrefix(said, "6 frames, 100") { // in 4 boxes, each with an a in a name
 				t.Errorf("found %q", said)
 			}
 		}
@@ -226,6 +226,8 @@ func TestDiffInBrowser(t *testing.T) {
 	met("chromium")
 }
 
+// TestReportWithoutStyle checks that a viewer whose policy also drops the style sheet still shows everything, with all
+// tabs one below the other.
 func TestReportWithoutStyle(t *testing.T) {
 	t.Parallel()
 	file := writeReport(t, reportInput(60, nil), "html")
@@ -268,14 +270,15 @@ func TestReportStaysText(t *testing.T) {
 			}
 		}
 		if format == "html" {
-			readable(t, p) // names so long do not widen the page
+			readable(t, p) // such long names do not widen the page
 		}
 		p.quiet(t)
 	}
 	met("chromium")
 }
 
-// The page over many runs, of which one cannot be read and one has names that would like to be markup.
+// TestHistoryInBrowser checks the page over many runs. One run cannot be read, and the sentence of another contains
+// markup.
 func TestHistoryInBrowser(t *testing.T) {
 	t.Parallel()
 	var runs []reports.HistoryRun
@@ -353,7 +356,7 @@ func TestReportOpensAtOnce(t *testing.T) {
 	met("chromium")
 }
 
-// opened is a page with all that it complained of and asked for.
+// opened is an open page with its problems: console messages, exceptions, dialogs, and requests other than for files.
 type opened struct {
 	ctx      context.Context
 	problems []string
@@ -388,7 +391,7 @@ func openPage(t *testing.T, file string, scripted bool) *opened {
 	return p
 }
 
-// quiet fails where the page said anything in the console, or wanted anything from elsewhere.
+// quiet fails if the page had a problem.
 func (p *opened) quiet(t *testing.T) {
 	t.Helper()
 	if len(p.problems) > 0 {
@@ -399,8 +402,8 @@ func (p *opened) quiet(t *testing.T) {
 //go:embed contrast.js
 var contrast string
 
-// looksRight looks at what every reader needs: verdict, charts and flame graphs in sight, landmarks, text
-// that can be read, and no page wider than its window.
+// looksRight checks what every reader needs: visible verdict, charts and flame graphs, landmarks, readable text, and
+// no page wider than its window.
 func looksRight(t *testing.T, p *opened) {
 	t.Helper()
 	for what, least := range map[string]int{
@@ -411,7 +414,7 @@ func looksRight(t *testing.T, p *opened) {
 			t.Errorf("%d of %s in sight", n, what)
 		}
 	}
-	// Whichever tab is chosen, its panel alone is in sight.
+	// Each tab shows only its own panel.
 	if hidden := evaluate[string](t, p.ctx, `[...document.querySelectorAll('.tabs')].flatMap(tabs => {
 		const inputs = [...tabs.querySelectorAll(':scope > input')], was = inputs.find(i => i.checked);
 		const bad = inputs.filter(i => {
@@ -427,7 +430,7 @@ func looksRight(t *testing.T, p *opened) {
 	readable(t, p)
 }
 
-// readable looks at what people with poor eyes, without a mouse or with a phone need.
+// readable checks what readers with low vision, without a mouse or with a phone need.
 func readable(t *testing.T, p *opened) {
 	t.Helper()
 	if nameless := evaluate[string](t, p.ctx, `[...document.querySelectorAll('button, input, a, [role=img], [tabindex]')].filter(e => !(e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.labels?.length || e.textContent.trim())).map(e => e.outerHTML.slice(0, 90)).join()`); nameless != "" {
@@ -453,7 +456,7 @@ func colours(t *testing.T, ctx context.Context, scheme string) {
 	call(t, ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 }
 
-// pictures are for a person to look at.
+// pictures saves pictures of a page for a person to check.
 func pictures(t *testing.T, file, dir string) {
 	t.Helper()
 	check(t, os.MkdirAll(dir, 0o755))
@@ -463,7 +466,7 @@ func pictures(t *testing.T, file, dir string) {
 	}{{"light", "light", "", 1280}, {"dark", "dark", "", 1280}, {"phone", "light", "", 390}, {"print", "light", "print", 720}} {
 		p := openPage(t, file, true)
 		call(t, p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: c.media, Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: c.scheme}}})
-		evaluate[any](t, p.ctx, `document.querySelectorAll('#flame1-1').forEach(e => e.click())`) // the heap
+		evaluate[any](t, p.ctx, `document.querySelectorAll('#flame1-1').forEach(e => e.click())`) // the heap graph
 		check(t, chromedp.Do(p.ctx, chromedp.EmulateViewport(c.width, 900)))
 		picture, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
 		check(t, err)
@@ -475,8 +478,8 @@ func pictures(t *testing.T, file, dir string) {
 	check(t, os.WriteFile(filepath.Join(dir, "print.pdf"), pdf, 0o644))
 }
 
-// reportInput is a judged run of two variants with this number of stacks each. name, if given, replaces every foreign
-// string.
+// reportInput returns a judged run of two variants with this number of stacks each. If name is given, its results
+// replace every untrusted string.
 func reportInput(stacks int, name func(string) string) reports.Input {
 	if name == nil {
 		name = func(s string) string { return s }
@@ -509,7 +512,7 @@ func reportInput(stacks int, name func(string) string) reports.Input {
 					s.Frames = append(s.Frames, leak.Frame{Func: "example.com/m/p." + name(fn), File: "example.com/m@v1.0.0/p/p.go", Line: 1 + i})
 				}
 				vr.Stacks[s.ID()] = s
-				grew := int64(round) * growth * int64(1+i%9+4000/(1+i)) // a few large, many small
+				grew := int64(round) * growth * int64(1+i%9+4000/(1+i)) // a few large stacks, many small ones
 				groups = append(groups, leak.Group{Stack: s.ID(), Count: 5 + grew, Bytes: 4096 + 2048*grew})
 				if round == 8 && grew > 0 && len(grown) < 20 {
 					grown = append(grown, leak.StackGrowth{ID: s.ID(), Stack: s, From: 5, To: 5 + grew, PerOperation: 1, Fingerprint: i == 0})
@@ -576,8 +579,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// browser starts a Chromium without network access. If Chromium is missing, the test is skipped, loudly, and never in
-// CI.
+// browser starts a Chromium without network access. If Chromium is missing, it skips the test with a visible message,
+// or fails it in CI.
 func browser(t *testing.T) context.Context {
 	t.Helper()
 	path := ""
@@ -596,7 +599,7 @@ func browser(t *testing.T) context.Context {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		chromedp.ProxyServer("127.0.0.1:9"), // discards: whatever the page wanted from elsewhere would fail
+		chromedp.ProxyServer("127.0.0.1:9"), // the discard port: any request to another host fails
 		chromedp.UserDataDir(t.TempDir()))
 	allocator, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)

@@ -13,9 +13,9 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// leakrig on leaks of known size and on healthy look-alikes: every planted leak is found with its size,
-// within 5 %, and no look-alike is called leaking. LEAKRIG_REPEATS is how often; the nightly tier makes
-// it 20.
+// TestCalibration runs leakrig on leaks of known size and on healthy look-alikes. It finds every planted leak with
+// its size, within 5 %, and calls no look-alike leaking. LEAKRIG_REPEATS is the number of repeats; the nightly tier
+// sets it to 20.
 func TestCalibration(t *testing.T) {
 	privateTmp(t)
 	runs := t.TempDir()
@@ -29,7 +29,7 @@ func TestCalibration(t *testing.T) {
 	if err != nil || len(dirs) == 0 {
 		t.Fatalf("%v: %v", dirs, err)
 	}
-	// The look-alikes behaved as planned: those that stopped growing had grown.
+	// The look-alikes behaved as planned: those that stop growing grew before.
 	record := readRecord(t, leak.RunDir(dirs[0]))
 	for _, healthy := range []struct {
 		variant, probe, metric string
@@ -44,13 +44,13 @@ func TestCalibration(t *testing.T) {
 			t.Errorf("%s grew by %.0f", healthy.variant, grew)
 		}
 	}
-	// What drains slowly took its time: 25 jobs a round, one after another, of 20 ms each.
+	// The variant queue drained slowly as planned: 25 jobs per round, one after another, take 20 ms each.
 	for _, s := range record.Variant("queue").Snapshots[1:] {
 		if s.Settle.Seconds < 0.4 {
 			t.Errorf("queue had drained %.2f s after round %d", s.Settle.Seconds, s.Round)
 		}
 	}
-	// And the leak that hides was hidden: the heap as a whole had shrunk.
+	// The heap as a whole shrank and so hid the leak of the variant hidden.
 	if grew := grown(t, record.Variant("hidden"), "heap", "alloc"); grew > 0 {
 		t.Errorf("hidden grew by %.0f", grew)
 	}
@@ -61,7 +61,7 @@ func grown(t *testing.T, v *leak.VariantRecord, probe, metric string) float64 {
 	return v.Final().Sample(probe).Values[metric] - v.Snapshots[0].Sample(probe).Values[metric]
 }
 
-// waitFor polls to a deadline.
+// waitFor polls until done returns true, and fails at a deadline.
 func waitFor(t *testing.T, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {

@@ -13,11 +13,10 @@ import (
 	"time"
 )
 
-// cost is what one measured piece of work took.
+// cost is the cost of one piece of work.
 type cost struct {
 	wall, cpu time.Duration
-	// rss is the most memory that was resident, in bytes; output what was written to standard output. Only
-	// commands have them.
+	// rss is the peak resident memory in bytes, and output the standard output. Both are set only for commands.
 	rss    int64
 	output string
 }
@@ -30,7 +29,7 @@ func (c cost) String() string {
 	return fmt.Sprintf("%.2fs wall, %.2fs CPU", c.wall.Seconds(), c.cpu.Seconds())
 }
 
-// medianOf is the median of one figure of several measurements.
+// medianOf returns the median of one figure over several measurements.
 func medianOf[N cmp.Ordered](all []cost, figure func(cost) N) N {
 	figures := make([]N, len(all))
 	for i, c := range all {
@@ -40,7 +39,7 @@ func medianOf[N cmp.Ordered](all []cost, figure func(cost) N) N {
 	return figures[len(figures)/2]
 }
 
-// measureCommand runs a program to its end, which must be a good one.
+// measureCommand runs a program to its end. The test fails if the program does.
 func measureCommand(t *testing.T, name string, args ...string) cost {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -56,7 +55,7 @@ func measureCommand(t *testing.T, name string, args ...string) cost {
 	}
 }
 
-// processorTime is that of this process and of all that it has started and that has ended.
+// processorTime returns the processor time of this process and of all its children that have ended.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var sum int64

@@ -11,8 +11,9 @@ import (
 	"github.com/leakrig/leakrig/internal/docs"
 )
 
-// The sessions in docs that need a real part other than kind, with everything else on their pages. Tests of cmd/leakrig run
-// the sessions that need none; TestWatchThenDelete runs those of README.
+// TestSessionsOfTheDocs runs the pages in docs whose sessions need a real part other than kind. It runs all sessions
+// of these pages. Tests of cmd/leakrig run the sessions that need no real part, and TestWatchThenDelete runs those of
+// README.
 func TestSessionsOfTheDocs(t *testing.T) {
 	t.Parallel()
 	for _, page := range pages(t) {
@@ -22,7 +23,7 @@ func TestSessionsOfTheDocs(t *testing.T) {
 	}
 }
 
-// The sessions in docs that need a kind cluster.
+// TestKindSessionsOfTheDocs runs the pages in docs that need a kind cluster.
 func TestKindSessionsOfTheDocs(t *testing.T) {
 	needsKind(t)
 	for _, page := range pages(t) {
@@ -41,7 +42,7 @@ func pages(t *testing.T) []docs.Page {
 	return all
 }
 
-// runPage types the commands of a page, and counts the real parts that it needs.
+// runPage runs the commands of a page, and reports the real parts that it needs as met.
 func runPage(t *testing.T, path string) {
 	t.Helper()
 	all := pages(t)

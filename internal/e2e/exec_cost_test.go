@@ -30,8 +30,8 @@ func TestKindExecCost(t *testing.T) {
 	execs := func(protocol string, n int) leak.Action {
 		e := action[*load.Exec](t, "exec")
 		e.Command, e.Output, e.Protocol = []string{"/subject", "ls", "/"}, `(?m)^subject$`, protocol
-		// A hundred at once, as the loop does: at three hundred a shim of containerd 1.7.35 went on spinning
-		// after them in two of three runs, and took the machine with it.
+		// Run 100 at a time, as the loop does. After 300 at a time, a shim of containerd 1.7.35 kept spinning in two
+		// of three runs, and took the machine with it.
 		e.Times, e.Concurrency, e.Timeout = n, min(n, 100), leak.Duration(time.Minute)
 		return e
 	}
@@ -45,7 +45,7 @@ func TestKindExecCost(t *testing.T) {
 
 	const n, times = 100, 3
 	var ours, theirs []cost
-	for range times { // by turns, so that whatever else the machine does meets both
+	for range times { // alternate, so that other work on the machine affects both alike
 		ours = append(ours, measureExec(t, "exec", execs("websocket", n), target))
 		theirs = append(theirs, measureExec(t, "kubectl loop", loop(n), target))
 	}
@@ -76,11 +76,11 @@ func TestKindExecCost(t *testing.T) {
 	met("kind")
 }
 
-// maxSilentShare is one in how many execs may return without its output: so do some of kubectl's own on a busy
-// node.
+// maxSilentShare allows one in this many execs to return without its output. On a busy node this also happens to
+// kubectl's own execs.
 const maxSilentShare = 20
 
-// measureExec runs one round, in which nothing else may fail.
+// measureExec measures one round. It accepts only silent execs as failures, up to maxSilentShare.
 func measureExec(t *testing.T, name string, a leak.Action, target leak.Target) cost {
 	t.Helper()
 	before, start := processorTime(t), time.Now()
@@ -92,7 +92,7 @@ func measureExec(t *testing.T, name string, a leak.Action, target leak.Target) c
 	return c
 }
 
-// action makes a kind of action with its defaults.
+// action returns an action of this kind with its defaults.
 func action[T leak.Action](t *testing.T, name string) T {
 	t.Helper()
 	for _, k := range load.Kinds() {
@@ -104,7 +104,8 @@ func action[T leak.Action](t *testing.T, name string) T {
 	panic("not reached")
 }
 
-// kubectlOnPath puts the kubectl of the node image on the PATH, else the user's own will do.
+// kubectlOnPath puts the kubectl of the node image on the PATH. If it is missing from the cache, the user's own must
+// be on the PATH.
 func kubectlOnPath(t *testing.T) {
 	t.Helper()
 	if path, ok := upstream.Find(cache(t), upstream.Kubernetes(cluster.DefaultVersion), "kubectl"); ok {
@@ -115,7 +116,7 @@ func kubectlOnPath(t *testing.T) {
 	}
 }
 
-// podOnKind boots a kind cluster and a pod that has ls in it.
+// podOnKind boots a kind cluster, and a pod that contains ls.
 func podOnKind(t *testing.T) leak.Target {
 	t.Helper()
 	program := built(t, "internal/e2e", "./testdata/ls")

@@ -29,10 +29,11 @@ import (
 const (
 	fleetMemory  = 300 << 20 // bytes
 	fleetCPU     = 1.        // cores
-	fleetSlowest = 60.       // seconds a sweep
+	fleetSlowest = 60.       // seconds per sweep
 )
 
-// envInt is the number in a variable, or otherwise where it is not set; one too small for the test is refused.
+// envInt returns the integer in an environment variable, or otherwise if it is not set. It fails the test if the
+// value is too small.
 func envInt(t *testing.T, name string, otherwise int) int {
 	t.Helper()
 	text := os.Getenv(name)
@@ -46,8 +47,8 @@ func envInt(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// fleetTime returns the time scale: usually leaks and sweeps are seconds apart, so that the test takes a minute or
-// two. LEAKRIG_FLEET=long uses production times, which take a quarter of an hour.
+// fleetTime returns the time scale. By default, leaks and sweeps are seconds apart, so that the test takes one or two
+// minutes. LEAKRIG_FLEET=long uses production times, which take a quarter of an hour.
 func fleetTime() (leaks, every, during, tick time.Duration) {
 	if os.Getenv("LEAKRIG_FLEET") == "long" {
 		return time.Minute, time.Minute, 15 * time.Minute, 5 * time.Second
@@ -55,8 +56,9 @@ func fleetTime() (leaks, every, during, tick time.Duration) {
 	return 4 * time.Second, 4 * time.Second, time.Minute, 500 * time.Millisecond
 }
 
-// Many processes serve pprof, most with goroutines that come and go, and three of them leak one goroutine a minute: all
-// three are found, and no other. The nightly tier has a thousand of them; a benchmark limits CPU and time as well.
+// TestFleet observes many processes that serve pprof. Most of them start and end goroutines, and three leak one
+// goroutine per interval of fleetTime. leakrig must find exactly these three. The nightly tier has a thousand
+// processes; a benchmark also limits CPU and time.
 func TestFleet(t *testing.T) {
 	size := envInt(t, "LEAKRIG_FLEET_SIZE", 100)
 	leaks, every, during, tick := fleetTime()
@@ -124,7 +126,7 @@ func TestFleetPods(t *testing.T) {
 	const restarted, gone = 5, 6
 	size := envInt(t, "LEAKRIG_FLEET_SIZE", 100)
 	leaks, every, during, tick := fleetTime()
-	if during == time.Minute { // the API server takes its part of the processors
+	if during == time.Minute { // the API server needs part of the CPU
 		leaks, every, during = 2*leaks, 2*every, 2*during
 	}
 	leaky := map[int]bool{17: true, size / 2: true, size - 1: true}
@@ -191,7 +193,7 @@ func TestFleetPods(t *testing.T) {
 		t.Fatal(err, got)
 	}
 	met("kube-apiserver")
-	// The one that restarts is two targets, of which the first ended, as that did which is gone.
+	// The restarted pod counts as two targets, and the first of them ended. The deleted pod ended, too.
 	if v.Targets.Seen != size+1 || v.Targets.Gone != 2 || v.Targets.Leaking != len(leaky) || v.Targets.Clean < size-len(leaky)-7 {
 		t.Errorf("%+v: %s", v.Targets, v.Sentence)
 	}
@@ -220,8 +222,8 @@ func TestFleetPods(t *testing.T) {
 	}
 }
 
-// loopbackAddresses gives the loopback interface a network of those that are for benchmarks, until the test is over.
-// The API server's proxy goes to no address in 127.0.0.0/8.
+// loopbackAddresses adds a network to the loopback interface until the end of the test. It uses the range for
+// benchmarks, because the API server's proxy refuses addresses in 127.0.0.0/8.
 func loopbackAddresses(t *testing.T) func(i int) string {
 	t.Helper()
 	const network = "198.18.0.1/16"
@@ -290,7 +292,7 @@ func startFleet(t *testing.T, n int, args func(i int) []string) []string {
 		p.Env = append(os.Environ(), "GOMAXPROCS=1")
 		out, err := p.StdoutPipe()
 		if err == nil {
-			_, err = p.StdinPipe() // they end when it is closed
+			_, err = p.StdinPipe() // the processes end when it is closed
 		}
 		if err == nil {
 			err = p.Start()

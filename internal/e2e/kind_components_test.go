@@ -10,9 +10,9 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// The control plane itself as the subject, with leakrig's own work for it: pods that the scheduler places,
-// Deployments that the controllers look after, watches that are walked away from. Kubernetes v1.34 does not leak by
-// any of it, and the verdict says so of each component.
+// TestKindControlPlane observes the control plane as the subject. leakrig creates its load: pods for the scheduler,
+// Deployments for the controllers, and abandoned watches. Kubernetes v1.34 does not leak under this load, and the
+// verdict must be clean for each component.
 func TestKindControlPlane(t *testing.T) {
 	needsKind(t)
 	privateTmp(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Three pods of one program share the load of execs and of workers.
+// podReplicas has three pods of one program, which share the load of execs and of workers.
 const podReplicas = `apiVersion: leakrig.dev/v1
 kind: Scenario
 metadata: {name: pod-replicas}
@@ -42,9 +42,9 @@ spec:
     - stack: {name: planted, match: 'main\.leakySend', state: chan send, maxPerOp: 0.01}
 `
 
-// Replicas as pods are each loaded and judged by themselves. Then the same program runs as a fleet of a
-// Deployment's pods, that leakrig has not started: the one that leaks is found through the API server, with no
-// other, while a pod is deleted and another comes in its place.
+// TestKindFleet checks that replicas as pods are loaded and judged separately. Then the same program runs as a
+// Deployment, which leakrig did not start, and leakrig observes its pods as a fleet. It finds the leaking pod through
+// the API server, and no other, while a pod is deleted and replaced.
 func TestKindFleet(t *testing.T) {
 	needsKind(t)
 	privateTmp(t)
@@ -78,7 +78,7 @@ func TestKindFleet(t *testing.T) {
 		t.Fatalf("the kept cluster's kubeconfig is not named: %s", r)
 	}
 	cluster := kubernetesAt(t, kept[1])
-	n := envInt(t, "LEAKRIG_FLEET_PODS", 12) // a node takes some hundred
+	n := envInt(t, "LEAKRIG_FLEET_PODS", 12) // a node has room for about a hundred
 	pods := cluster.deploy(t, "shop", "orders", imageOf(t, "subject"), int32(n))
 	leaky, deleted := pods[3], pods[7]
 	stop := make(chan struct{})
@@ -93,7 +93,7 @@ func TestKindFleet(t *testing.T) {
 		}
 	}()
 	defer close(stop)
-	// Both at once, as two people would, while a pod goes and another comes.
+	// Run two surveys at once, as two people would, while a pod is deleted and replaced.
 	vias, surveys := []string{"proxy", "port-forward"}, []*rig{}
 	for _, via := range vias {
 		surveys = append(surveys, start(t, "fleet", "--selector", "app=orders", "--all-namespaces", "--kubeconfig", kept[1], "--via", via,
@@ -123,7 +123,7 @@ func TestKindFleet(t *testing.T) {
 	}
 }
 
-// imageOf is the image of a subject or of workers that the one cluster there is has in its nodes.
+// imageOf returns the image of a subject or of workers on the nodes of the only cluster.
 func imageOf(t *testing.T, what string) string {
 	t.Helper()
 	out := output(t, engine("exec", strings.Fields(containers(t))[0], "crictl", "images", "-o", "json"))
@@ -134,7 +134,7 @@ func imageOf(t *testing.T, what string) string {
 	return ref[1]
 }
 
-// deploy makes a Deployment and returns the names of its pods, once all of them are ready.
+// deploy creates a Deployment and returns the names of its pods when all are ready.
 func (c liveCluster) deploy(t *testing.T, namespace, name, image string, n int32) []string {
 	t.Helper()
 	labels := map[string]string{"app": name}

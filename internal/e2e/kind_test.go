@@ -19,8 +19,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// engine is a command of the container engine that the tests use: what kind's variable names, or the first
-// that answers.
+// engine returns a command of the container engine that the tests use: the one in kind's environment variable, or the
+// first that answers.
 func engine(args ...string) *exec.Cmd {
 	name := os.Getenv("KIND_EXPERIMENTAL_PROVIDER")
 	if name == "" {
@@ -36,7 +36,7 @@ var firstEngine = sync.OnceValue(func() string {
 	return "docker"
 })
 
-// needsKind skips a test, loudly, where no engine answers, and never in CI.
+// needsKind skips a test with a visible message if no engine answers. In CI it fails the test instead.
 func needsKind(t *testing.T) {
 	t.Helper()
 	if out, err := engine("info").CombinedOutput(); err != nil {
@@ -55,7 +55,7 @@ func needsKind(t *testing.T) {
 		if left := containers(t); left != "" {
 			t.Errorf("containers are left: %s", left)
 		}
-		if filepath.Base(engine().Path) == "podman" { // has volumes that do not go with their containers
+		if filepath.Base(engine().Path) == "podman" { // podman does not remove volumes with their containers
 			if left := output(t, engine("volume", "ls", "--format", "{{.Labels}}")); strings.Contains(left, "leakrig-") {
 				t.Errorf("volumes are left: %s", left)
 			}
@@ -63,7 +63,7 @@ func needsKind(t *testing.T) {
 	})
 }
 
-// containers lists those of leakrig's clusters.
+// containers lists the containers of leakrig's clusters.
 func containers(t *testing.T) string {
 	t.Helper()
 	out, err := engine("ps", "-a", "--filter", "name=leakrig-", "--format", "{{.Names}}").Output()
@@ -76,7 +76,7 @@ func containers(t *testing.T) string {
 // onNetwork lists the containers on kind's network in docker, including removed ones.
 func onNetwork(t *testing.T) string {
 	t.Helper()
-	if filepath.Base(engine().Path) == "podman" { // does not tell
+	if filepath.Base(engine().Path) == "podman" { // podman does not list them
 		return ""
 	}
 	out, err := engine("network", "inspect", "kind", "--format", "{{range .Containers}}{{.Name}} {{end}}").Output()
@@ -86,8 +86,8 @@ func onNetwork(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// The leaky and the fixed variant of watch-then-delete, each as a pod. This is all of kind that every change is tested on;
-// TestKind asserts more of the same run.
+// TestKindSmoke runs the leaky and the fixed variant of watch-then-delete, each as a pod. It is the only kind test
+// that runs on every change. TestKind checks more of the same run.
 func TestKindSmoke(t *testing.T) {
 	needsKind(t)
 	privateTmp(t)
@@ -111,8 +111,9 @@ func TestKindSmoke(t *testing.T) {
 	}
 }
 
-// The same scenario gives the same verdict and the same growth on the embedded control plane, as a pod and as a process
-// on kind, and as a process on an existing cluster; a kept cluster serves all of these.
+// TestKind checks that the same scenario gives the same verdict and growth everywhere: on the embedded control plane,
+// as a pod and as a process on kind, and as a process on an existing cluster. A kept cluster serves the runs on kind
+// and on the existing cluster.
 func TestKind(t *testing.T) {
 	needsKind(t)
 	own := privateTmp(t)
@@ -145,9 +146,9 @@ func TestKind(t *testing.T) {
 	began := time.Now()
 	measure("process on kind", "process", "--cluster", "kind", "--reuse", "--placement", "process")
 	t.Logf("a run that reuses the cluster took %s", time.Since(began).Round(time.Second))
-	// a killed leakrig under load there leaves its namespace to the next one.
+	// A leakrig killed under load there leaves its namespace to the next run.
 	onExisting := []string{"--cluster", "existing", "--kubeconfig", kept[1]}
-	setenv(t, "TMPDIR", t.TempDir()) // its folder there is too young for the next one to remove
+	setenv(t, "TMPDIR", t.TempDir()) // its scratch folder is too young for the next run to remove
 	killed := start(t, append([]string{"run", "watch-then-delete", "--variant", "fixed", "--runs-dir", t.TempDir()}, onExisting...)...)
 	killed.until(t, `fixed: round 1/8`)
 	if err := killed.cmd.Process.Kill(); err != nil {
@@ -163,7 +164,7 @@ func TestKind(t *testing.T) {
 			t.Errorf("%s: %g an operation, pod on kind: %g", name, per, growth["pod on kind"])
 		}
 	}
-	// The kept cluster deletes them on its own, after the run.
+	// The kept cluster finishes the deletion of the namespaces after the run.
 	node := containers(t)
 	waitFor(t, func() bool {
 		out, err := engine("exec", node, "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "get", "namespaces", "-o", "name").CombinedOutput()
@@ -177,7 +178,7 @@ func TestKind(t *testing.T) {
 	}
 }
 
-// productionKubeconfig is the same cluster under a name that looks like production.
+// productionKubeconfig returns a kubeconfig of the same cluster under a name that looks like production.
 func productionKubeconfig(t *testing.T, kubeconfig string) string {
 	t.Helper()
 	text := regexp.MustCompile(`kind-leakrig-kept-\w+`).ReplaceAllString(string(readFile(t, kubeconfig)), "eu-prod-1")
@@ -188,7 +189,7 @@ func productionKubeconfig(t *testing.T, kubeconfig string) string {
 	return path
 }
 
-// Ctrl-C at any stage leaves no container, no process and no kubeconfig.
+// TestKindInterrupt checks that Ctrl-C at any stage leaves no container, no process and no kubeconfig.
 func TestKindInterrupt(t *testing.T) {
 	needsKind(t)
 	for name, stage := range map[string]func(t *testing.T, r *rig, runs string){
@@ -247,7 +248,7 @@ func TestKindKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			setenv(t, "TMPDIR", t.TempDir()) // a folder this young is not removed yet
-			defer run(t, "clean")            // the engine may have made a container when its client had gone
+			defer run(t, "clean")            // the engine may create a container after its client is killed
 			args := []string{"run", "watch-then-delete", "--cluster", "kind", "--runs-dir", t.TempDir(), "--variant", "fixed"}
 			killed := start(t, args...)
 			stage(t, killed)
@@ -271,7 +272,8 @@ func TestKindKilled(t *testing.T) {
 	}
 }
 
-// A cluster that cannot be made ends the run as not measured: the nodes' logs are kept, the nodes are not.
+// TestKindCannotBoot checks that a run is not measured if its cluster cannot be created. leakrig keeps the nodes'
+// logs but not the nodes.
 func TestKindCannotBoot(t *testing.T) {
 	needsKind(t)
 	privateTmp(t)
@@ -296,8 +298,9 @@ func TestKindCannotBoot(t *testing.T) {
 	met("kind")
 }
 
-// A cluster that stops answering for a moment costs the run nothing but time; one that stops for good ends it as not
-// measured, with what was measured kept. The second boots while the first is given up.
+// TestKindStopsAnswering checks that a short pause of the cluster costs a run only time. If the cluster stops for
+// good, the run ends as not measured and keeps its rounds. The second cluster boots before leakrig gives up the
+// first.
 func TestKindStopsAnswering(t *testing.T) {
 	needsKind(t)
 	privateTmp(t)
@@ -320,7 +323,7 @@ func TestKindStopsAnswering(t *testing.T) {
 		{
 			name: "its API server is killed", said: "API server no longer answers",
 			stop: inside("kill -STOP $(pidof kube-apiserver)"), resume: inside("kill -CONT $(pidof kube-apiserver)"),
-			// The kubelet starts a static pod again for as long as it has the manifest.
+			// The kubelet restarts a static pod as long as its manifest exists.
 			end: inside("rm /etc/kubernetes/manifests/kube-apiserver.yaml && kill -9 $(pidof kube-apiserver)"),
 		},
 	} {
@@ -353,7 +356,7 @@ func TestKindStopsAnswering(t *testing.T) {
 					}
 				}
 			}
-			// A frozen node has no logs.
+			// A paused node has no logs.
 			if logs, err := filepath.Glob(runDir(t, runs).Path("cluster", "*")); err != nil || len(logs) == 0 && c.said != "paused" {
 				t.Errorf("%s: no logs of the cluster were kept: %v", c.name, err)
 			}
@@ -365,7 +368,7 @@ func TestKindStopsAnswering(t *testing.T) {
 	}
 }
 
-// twoRoundsKept fails where the first two rounds of a run that could not go on are not there to be judged.
+// twoRoundsKept fails if the record of an aborted run lacks the first two rounds, or judge cannot read it.
 func twoRoundsKept(t *testing.T, dir leak.RunDir) {
 	t.Helper()
 	if have := len(readRecord(t, dir).Variants[0].Snapshots) - 1; have < 2 {
@@ -376,8 +379,8 @@ func twoRoundsKept(t *testing.T, dir leak.RunDir) {
 	}
 }
 
-// The engine stops in the middle of round 3. It takes the engine from every other user of the machine,
-// so only CI, which has started it, runs this test; it starts it again.
+// TestKindEngineStops stops the engine in the middle of round 3. That affects every other user of the machine, so the
+// test runs only in CI, which started the engine. The test restarts it.
 func TestKindEngineStops(t *testing.T) {
 	restart := os.Getenv("LEAKRIG_TEST_ENGINE_SCRIPT")
 	if restart == "" {
@@ -402,7 +405,8 @@ func TestKindEngineStops(t *testing.T) {
 	met("kind")
 }
 
-// startEngine leaves the test's temporary folder out of the engine's environment: it outlives the test.
+// startEngine removes the test's temporary folder from the engine's environment, because the engine outlives the
+// test.
 func startEngine(t *testing.T, script string) {
 	t.Helper()
 	cmd := exec.Command(script)
@@ -423,7 +427,7 @@ func stopEngine(t *testing.T) {
 	}
 }
 
-// Two runs that start at the same moment both end right.
+// TestKindTwoAtOnce checks that two runs that start at the same time both succeed.
 func TestKindTwoAtOnce(t *testing.T) {
 	needsKind(t)
 	privateTmp(t)

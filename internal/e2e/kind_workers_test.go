@@ -24,7 +24,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// The subject leaks a goroutine per operation, and --set sets the number of workers for 400 operations per round.
+// workersScenario has a subject that leaks a goroutine per operation. --set sets the number of workers for 400
+// operations per round.
 const workersScenario = `apiVersion: leakrig.dev/v1
 kind: Scenario
 metadata: {name: workers}
@@ -44,8 +45,8 @@ spec:
     - stack: {name: planted, match: 'main\.leakySend', state: chan send, maxPerOp: 0.01}
 `
 
-// The other actions, with the minimal permissions of their workers: through the API server, and by a program of
-// leakrig's machine.
+// workersThroughAPI has the other actions, with the minimal permissions of their workers. They go through the API
+// server, or run a program from leakrig's machine.
 const workersThroughAPI = `apiVersion: leakrig.dev/v1
 kind: Scenario
 metadata: {name: workers-api}
@@ -77,7 +78,7 @@ spec:
   checks: [delta: {probe: goroutine, max: 10}]
 `
 
-// The same workers in a cluster that is there already, from an image that its nodes have.
+// workersOnExisting runs the same workers in an existing cluster, from an image that its nodes have.
 const workersOnExisting = `apiVersion: leakrig.dev/v1
 kind: Scenario
 metadata: {name: workers-existing}
@@ -180,7 +181,7 @@ func TestKindWorkers(t *testing.T) {
 	t.Logf("all in %s", time.Since(began).Round(time.Second))
 }
 
-// lost are workers that were lost in a round, with a word of the reason.
+// lost describes the workers that were lost in a round, with a word of the reason.
 type lost struct {
 	pods []string
 	word string
@@ -198,7 +199,7 @@ func checkLost(t *testing.T, got result, dir leak.RunDir, rounds map[int]lost) {
 		t.Fatalf("the record is not whole: %s", got)
 	}
 	// The subject leaks a goroutine per operation. Its count equals the operations reported by the workers.
-	const inFlight = 2 // operations of each worker: a lost one may have been cut off in these
+	const inFlight = 2 // operations of each worker that may be cut off when it is lost
 	succeeded, cut := 0, 0
 	for _, s := range variant.Snapshots[1:] {
 		load := s.Load[0]
@@ -223,7 +224,7 @@ func checkLost(t *testing.T, got result, dir leak.RunDir, rounds map[int]lost) {
 	}
 }
 
-// wholeTally checks that every operation was some worker's, and counted once.
+// wholeTally checks that each operation belongs to one worker and counts once.
 func wholeTally(t *testing.T, tally leak.Tally, workers, times int) {
 	t.Helper()
 	operations, succeeded := 0, 0
@@ -326,7 +327,7 @@ func (c liveCluster) kill(t *testing.T) string {
 	return pod.Name
 }
 
-// drain does to a node that the subject is not on what kubectl drain does, as far as the workers go.
+// drain drains a node without the subject, as kubectl drain does, but evicts only the workers.
 func (c liveCluster) drain(t *testing.T) (node string, evicted []string) {
 	t.Helper()
 	home, workers := c.subject(t).Spec.NodeName, c.workers(t)
@@ -366,7 +367,7 @@ func (c liveCluster) schedule(t *testing.T, node string, may bool) {
 	}
 }
 
-// gone waits until nothing carries the label of a run: the kept cluster deletes the namespaces on its own.
+// gone waits until no object has the label of a run. The kept cluster deletes the namespaces without leakrig.
 func (c liveCluster) gone(t *testing.T) {
 	t.Helper()
 	o := metav1.ListOptions{LabelSelector: "leakrig.dev/run"}

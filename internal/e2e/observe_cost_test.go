@@ -19,11 +19,11 @@ import (
 	"github.com/leakrig/leakrig/load"
 )
 
-// idleGoroutines is how many goroutines the observed server keeps.
+// idleGoroutines is the number of goroutines of the observed server.
 const idleGoroutines = 1000
 
-// TestObserveCost measures the processor time that one verdict of observe takes from the observed server: all of its
-// processor time, less that of the same requests without leakrig.
+// TestObserveCost measures the CPU time that one verdict of observe costs the observed server. It subtracts the CPU
+// time of the same requests without leakrig.
 //
 //	make bench
 func TestObserveCost(t *testing.T) {
@@ -56,7 +56,7 @@ func TestObserveCost(t *testing.T) {
 }
 
 // TestFleetThroughput measures a loaded server with and without a fleet that reads it every second, in alternating
-// pairs: how often each of a pair is faster, and the median ratio of requests per second.
+// pairs. It prints in how many pairs the observed server is slower, and the median ratio of requests per second.
 //
 //	make bench
 func TestFleetThroughput(t *testing.T) {
@@ -108,7 +108,7 @@ func idleServer(t *testing.T) (url string, pid int) {
 	return url, listeners[0].PID
 }
 
-// cpuOf returns the processor time of a process, in steps of 10 ms (proc(5), utime and stime).
+// cpuOf returns the CPU time of a process, in steps of 10 ms (proc(5), utime and stime).
 func cpuOf(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

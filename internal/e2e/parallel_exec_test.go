@@ -11,9 +11,9 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Parallel execs deadlock a real containerd's shim where ttrpc is v1.0.2, and do not where it is the one
-// that containerd names; the versions are those that the binaries in the nodes report. A deadlock neither
-// hangs leakrig nor keeps a container from going.
+// TestParallelExec checks that parallel execs deadlock a real containerd's shim with ttrpc v1.0.2, but not with the
+// ttrpc version that containerd requires. The versions come from the binaries in the nodes. A deadlock does not hang
+// leakrig, and leakrig can still remove the container.
 func TestParallelExec(t *testing.T) {
 	needsKind(t)
 	privateTmp(t)

@@ -17,9 +17,9 @@ import (
 	"github.com/leakrig/leakrig/load"
 )
 
-// How many requests a second of CPU makes, of leakrig's and of hey's and wrk's, against the same server on
-// loopback in one run: at least hey's. wrk is in C, and knows of no request what became of it; it is there as
-// the other end of the scale.
+// TestPostCost measures requests per second of CPU for leakrig, hey and wrk against the same server on loopback.
+// leakrig must reach at least hey's rate. wrk is the other end of the scale: it is written in C and does not track
+// the result of each request.
 //
 //	make bench
 func TestPostCost(t *testing.T) {
@@ -49,7 +49,7 @@ func TestPostCost(t *testing.T) {
 		t.Log("wrk is not on the PATH: not compared")
 	}
 	costs := map[string][]cost{}
-	for range times { // by turns, so that whatever else the machine does meets all
+	for range times { // alternate, so that other work on the machine affects all alike
 		for name, measure := range tools {
 			costs[name] = append(costs[name], measure(t))
 		}
@@ -69,7 +69,8 @@ func TestPostCost(t *testing.T) {
 
 var wrkRequests = regexp.MustCompile(`(\d+) requests in `)
 
-// requestsOfWrk is how many wrk, which runs for a time, says it made; 0 for any other tool.
+// requestsOfWrk returns the number of requests that wrk printed, because wrk runs for a fixed time. It returns 0 for
+// other tools.
 func requestsOfWrk(c cost) int {
 	m := wrkRequests.FindStringSubmatch(c.output)
 	if m == nil {

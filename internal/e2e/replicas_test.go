@@ -13,8 +13,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// TestManyReplicas checks that each of many replicas is loaded, settled, measured and judged separately, and leaks
-// per its own operations.
+// TestManyReplicas checks that each of many replicas is loaded, settled, measured and judged separately. Each leaks
+// in proportion to its own operations.
 func TestManyReplicas(t *testing.T) {
 	n := envInt(t, "LEAKRIG_REPLICAS", 48)
 	file, runs := filepath.Join(t.TempDir(), "many.yaml"), t.TempDir()

@@ -31,7 +31,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	cluster.Child() // the kind provider starts this binary again
+	cluster.Child() // the kind provider starts this binary as a child process
 	os.Exit(testMain(m))
 }
 
@@ -128,7 +128,7 @@ func start(t *testing.T, args ...string) *rig {
 	return startWith(t, nil, args...)
 }
 
-// startWith starts a leakrig with further variables in its environment.
+// startWith starts leakrig with additional environment variables.
 func startWith(t *testing.T, env []string, args ...string) *rig {
 	t.Helper()
 	r := &rig{cmd: exec.Command(leakrig, args...), lines: make(chan string, 1000)}
@@ -175,7 +175,7 @@ func run(t *testing.T, args ...string) result {
 	return start(t, args...).wait(t)
 }
 
-// lineWriter keeps all that is written and passes on whole lines.
+// lineWriter keeps all output and passes on complete lines.
 type lineWriter struct {
 	keep  *bytes.Buffer
 	lines chan<- string
@@ -193,7 +193,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 		w.rest = rest
 		select {
 		case w.lines <- line:
-		default: // nobody waits for lines
+		default: // the buffer is full, and no test reads it
 		}
 	}
 }
@@ -260,8 +260,8 @@ func writeJSON(t *testing.T, path string, v any) {
 	}
 }
 
-// started lists the processes that a leakrig with this temporary folder has started and that still run:
-// everything it starts has the folder in its arguments or its environment.
+// started lists the running processes that leakrig started with this temporary folder. All of them have the folder in
+// their arguments or their environment.
 func started(t *testing.T, tmp string) []int {
 	t.Helper()
 	procs, err := filepath.Glob("/proc/[0-9]*")
@@ -283,7 +283,7 @@ func started(t *testing.T, tmp string) []int {
 	return pids
 }
 
-// variables are what setenv has set, by the name of the test.
+// variables holds the variables set by setenv, by test name.
 var variables = struct {
 	sync.Mutex
 	of map[string][]string
@@ -305,7 +305,8 @@ func setenv(t *testing.T, key, value string) {
 	})
 }
 
-// environ returns the environment of a test's commands: the process's own, then what its parents and it have set.
+// environ returns the environment for commands of a test: that of this process, then the variables set by its parents
+// and itself.
 func environ(t *testing.T) []string {
 	t.Helper()
 	variables.Lock()
@@ -318,7 +319,7 @@ func environ(t *testing.T) []string {
 	return env
 }
 
-// privateTmp gives a test a temporary folder, and checks at the end that no process and no file of leakrig is left.
+// privateTmp gives a test a temporary folder. When the test ends, it checks that leakrig left no process and no file.
 func privateTmp(t *testing.T) string {
 	t.Helper()
 	tmp := t.TempDir()
@@ -334,7 +335,7 @@ func privateTmp(t *testing.T) string {
 	return tmp
 }
 
-// cache is leakrig's, which tests share with it.
+// cache returns the folder of leakrig's cache, which tests share.
 func cache(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv("LEAKRIG_CACHE"); dir != "" {
@@ -347,7 +348,7 @@ func cache(t *testing.T) string {
 	return filepath.Join(user, "leakrig")
 }
 
-// boot boots a cluster without a run, which is closed with the test.
+// boot boots a cluster without a run, and closes it at the end of the test.
 func boot(t *testing.T, provider, run string) leak.Cluster {
 	t.Helper()
 	for _, k := range cluster.Kinds(cluster.Options{Cache: cache(t)}) {

@@ -11,8 +11,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// The real Rancher 2.4 libraries: a disconnected cluster leaves two handlers and their listeners behind in
-// every round of setPeers, along the incident's own stack, unless the order is that of the fix.
+// TestSetPeersControllers runs the real Rancher 2.4 libraries. A disconnected cluster leaves two handlers and their
+// listeners in every round of setPeers, on the stack of the incident. The order of calls in the fix prevents that.
 func TestSetPeersControllers(t *testing.T) {
 	t.Parallel()
 	privateTmp(t)
@@ -31,7 +31,7 @@ func TestSetPeersControllers(t *testing.T) {
 	if f := findingOf(t, leaky, "handlers"); math.Abs(f.PerOperation-2) > 0.1 {
 		t.Errorf("2 handlers a start were expected: %s", f.Summary)
 	}
-	// Two ring buffers of 1024 interfaces.
+	// The size of two ring buffers of 1024 interfaces.
 	if f := findingOf(t, leaky, "listeners"); f.PerOperation < 24<<10 || f.PerOperation > 48<<10 {
 		t.Errorf("32 KiB a start were expected: %s", f.Summary)
 	}
@@ -50,7 +50,7 @@ func TestSetPeersControllers(t *testing.T) {
 	}
 }
 
-// frames are the functions of a stack with their files, a line each.
+// frames lists the functions of a stack with their files, one per line.
 func frames(s leak.Stack) string {
 	var b strings.Builder
 	for _, f := range s.Frames {

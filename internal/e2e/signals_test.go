@@ -14,14 +14,14 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// moments is how many moments of a run a signal comes at, one run each.
+// moments is the number of moments of a run at which a signal is sent, with one run each.
 const moments = 10
 
-// TestNightlySignalsAtAnyMoment sends Ctrl-C and SIGKILL at moments all over a run: build, boot, load, settling,
+// TestNightlySignalsAtAnyMoment sends Ctrl-C and SIGKILL at moments throughout a run: build, boot, load, settling,
 // judging, reporting. No process is left, the record is readable, and `leakrig clean` removes the rest.
 func TestNightlySignalsAtAnyMoment(t *testing.T) {
 	cache, theirs := t.TempDir(), cache(t)
-	// kube-apiserver is that of leakrig's own cache, subjects are built in each run.
+	// kube-apiserver comes from leakrig's own cache. Each run builds its subjects.
 	upstream := filepath.Join(theirs, "upstream")
 	if err := errors.Join(os.MkdirAll(upstream, 0o700), os.Symlink(upstream, filepath.Join(cache, "upstream"))); err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ spec:
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// once runs it and sends the signal after a while, 0 for never.
+	// once runs the scenario and sends the signal after a delay, or never if it is 0.
 	once := func(t *testing.T, after time.Duration, signal syscall.Signal) (got result, tmp, runs string) {
 		tmp, runs = t.TempDir(), t.TempDir()
 		setenv(t, "TMPDIR", tmp)
@@ -54,7 +54,7 @@ spec:
 		}
 		r := start(t, "run", file, "--runs-dir", runs)
 		if after > 0 {
-			whom := -r.cmd.Process.Pid // as a terminal sends it
+			whom := -r.cmd.Process.Pid // to the process group, as a terminal does
 			if signal == syscall.SIGKILL {
 				whom = r.cmd.Process.Pid
 			}
@@ -76,7 +76,7 @@ spec:
 				got, tmp, runs := once(t, after, signal)
 				hit++
 				switch {
-				case got.code == leak.ExitMet: // it was faster this time
+				case got.code == leak.ExitMet: // the run ended before the signal
 					hit--
 				case signal == syscall.SIGINT && got.code != leak.ExitInterrupted:
 					t.Error(got)
@@ -98,7 +98,7 @@ spec:
 				for _, dir := range dirs {
 					record, err := leak.RunDir(dir).ReadRecord()
 					if errors.Is(err, os.ErrNotExist) && signal == syscall.SIGKILL {
-						continue // it was killed before there was anything to record
+						continue // leakrig was killed before it wrote a record
 					}
 					if err != nil {
 						t.Error(err)
@@ -120,7 +120,8 @@ spec:
 	}
 }
 
-// sweepOld runs `leakrig clean` for the folder of a killed leakrig, which it keeps while that is recent.
+// sweepOld runs `leakrig clean` for the folder of a killed leakrig. It makes the folder look old, because clean keeps
+// recent ones.
 func sweepOld(t *testing.T, tmp string) result {
 	t.Helper()
 	locks, err := filepath.Glob(filepath.Join(tmp, "leakrig-*", ".in-use"))

@@ -10,8 +10,9 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// The real open-simulator against a real kube-apiserver v1.24.17 that is filled with nodes. Its Close before
-// the fix is re-enacted, which record and reports say; what leaks is upstream's.
+// TestSimulatorPosts runs the real open-simulator against a real kube-apiserver v1.24.17 that is filled with nodes.
+// The variant leaky re-enacts the Close from before the fix, and the record and the reports state that. The leaking
+// code is upstream's.
 func TestSimulatorPosts(t *testing.T) {
 	t.Parallel()
 	privateTmp(t)
@@ -32,7 +33,7 @@ func TestSimulatorPosts(t *testing.T) {
 			t.Errorf("fixed, %s: %s", check, f.Summary)
 		}
 	}
-	// 20 nodes and 100 pods.
+	// With 20 nodes and 100 pods.
 	if f := findingOf(t, leaky, "heap"); f.PerOperation < 1<<20 || f.PerOperation > 4<<20 {
 		t.Errorf("heap: %s", f.Summary)
 	}
@@ -57,7 +58,7 @@ func TestSimulatorPosts(t *testing.T) {
 	if !strings.Contains(r.stdout, "re-enacted: (*Simulator).Close") {
 		t.Errorf("the output does not say what is re-enacted:\n%s", r.stdout)
 	}
-	// The record alone decides, with the parameters of the run.
+	// judge needs only the record, which has the parameters of the run.
 	if r := run(t, "judge", string(dir)); r.code != leak.ExitMet {
 		t.Error(r)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// TestSimulatorScheduler checks the three leaks of the simulator's incident one after another: once a stage is fixed,
+// TestSimulatorScheduler checks the three leaks of the simulator's incident one after another. When a stage is fixed,
 // its fingerprint is clean and that of the next stage leaks.
 func TestSimulatorScheduler(t *testing.T) {
 	t.Parallel()
@@ -27,7 +27,7 @@ func TestSimulatorScheduler(t *testing.T) {
 		variant string
 		leaking []string
 		clean   []string
-		// growing is the module and the function in which the fingerprint was found.
+		// module and growing are the module and the function that contain the fingerprint.
 		module, growing string
 	}{
 		{"as-found", []string{"next-pod", "informers", "broadcaster"}, nil, "k8s.io/kubernetes@v1.24.17/", "queue.(*PriorityQueue).Pop"},

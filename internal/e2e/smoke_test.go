@@ -15,8 +15,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// The smoke tests are what `make test` runs on real parts. TestSmoke runs the leaky and the fixed variant of
-// watch-then-delete once, and reads everything else from that run directory.
+// TestSmoke is one of the smoke tests, which `make test` runs on real parts. It runs the leaky and the fixed variant
+// of watch-then-delete once. All other checks read that run directory.
 func TestSmoke(t *testing.T) {
 	t.Parallel()
 	privateTmp(t)
@@ -105,7 +105,7 @@ func TestSmoke(t *testing.T) {
 		}
 		f := findingOf(t, variantVerdict(t, verdict, "leaky"), "receive")
 		want := f.Stacks[0].To - f.Stacks[0].From
-		// The trace that has receive in it starts with its count.
+		// The trace that contains receive starts with its count.
 		trace := regexp.MustCompile(`(?m)^\s+(\d+)\s+runtime\.gopark\n(?:\s+runtime\.\S+\n)*\s+` + regexp.QuoteMeta(receive) + `$`)
 		m := trace.FindStringSubmatch(string(out))
 		if m == nil || m[1] != fmt.Sprint(want) {
@@ -126,13 +126,15 @@ func TestSmoke(t *testing.T) {
 	t.Run("the report in a browser", func(t *testing.T) { inBrowser(t, dir) })
 }
 
-// Ctrl-C in the middle of the load keeps the rounds before it and leaves nothing running.
+// TestSmokeInterrupt checks that Ctrl-C in the middle of the load keeps the earlier rounds and leaves nothing
+// running.
 func TestSmokeInterrupt(t *testing.T) {
 	t.Parallel()
 	interrupted(t, func(t *testing.T, r *rig, _ string) { r.until(t, `leaky: round 2/8`) }, 2)
 }
 
-// SIGKILL in the middle of the load ends the control plane and the subject as well, and keeps the rounds before it.
+// TestSmokeKilled checks that SIGKILL in the middle of the load also ends the control plane and the subject, and
+// keeps the earlier rounds.
 func TestSmokeKilled(t *testing.T) {
 	t.Parallel()
 	killed(t, func(t *testing.T, r *rig, _ string) { r.until(t, `fixed: round 2/8`) }, 1)

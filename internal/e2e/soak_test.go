@@ -18,7 +18,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// soakScenario is a service that runs already and does not leak, under rounds as short as a round can be.
+// soakScenario observes a running service that does not leak, with rounds of the minimum length.
 const soakScenario = `apiVersion: leakrig.dev/v1
 kind: Scenario
 metadata: {name: compressed-soak, description: A soak of days in minutes.}
@@ -35,7 +35,7 @@ spec:
     - growth: {name: heap, probe: heap, maxPerOp: 4KiB}
 `
 
-// waitForRounds waits until the soak with the record $1 has had $2 rounds more.
+// waitForRounds waits until the soak with the record $1 has $2 more rounds.
 const waitForRounds = `rounds() { grep -B1 '"stride"' "$1" | sed -n 's/.*"rounds": \([0-9]*\),/\1/p'; }
 end=$(($(rounds "$1") + $2))
 until [ "$(rounds "$1")" -ge "$end" ]; do sleep 0.1; done
@@ -44,11 +44,11 @@ until [ "$(rounds "$1")" -ge "$end" ]; do sleep 0.1; done
 // maxSoakDir is the maximum size of the run directory of this soak, for any duration.
 const maxSoakDir = 4 << 20
 
-// A soak of days, compressed: leakrig is killed at ten random moments and loses at most the round in flight each
-// time, its run directory stays small, and a second leakrig that observes it finds it clean. LEAKRIG_SOAK=12m makes
-// it as long, with the observation over all of it; docs/scale.md has what that printed.
+// TestSoak compresses a soak of days. It kills leakrig at ten random moments, and each time loses at most the round
+// in progress. The run directory stays small. A second leakrig observes the first, and must not find a leak.
+// LEAKRIG_SOAK=12m sets the length of the soak, which is then observed throughout; docs/scale.md has the output.
 func TestSoak(t *testing.T) {
-	setenv(t, "TMPDIR", t.TempDir()) // a killed leakrig leaves its scratch folder to the next that starts a minute later
+	setenv(t, "TMPDIR", t.TempDir()) // a killed leakrig leaves its scratch folder to runs that start a minute later
 	runs, long := t.TempDir(), time.Duration(0)
 	if text := os.Getenv("LEAKRIG_SOAK"); text != "" {
 		var err error
@@ -56,7 +56,7 @@ func TestSoak(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	length := 10 * time.Minute // longer than this test lasts
+	length := 10 * time.Minute // longer than this test runs
 	if long > 0 {
 		length = long
 	}
@@ -84,8 +84,9 @@ func TestSoak(t *testing.T) {
 	pprof := freeAddress(t)
 	r := startWith(t, []string{"LEAKRIG_PPROF=" + pprof}, command...)
 	dir := runDir(t, runs)
-	waitFor(t, func() bool { return soaked(t, dir).Soak.Rounds >= 105 }) // as many snapshots as there will ever be
-	// An operation is a round of the soak. A leakrig that keeps every round grows by some 3 KiB in each, which is not clean here.
+	waitFor(t, func() bool { return soaked(t, dir).Soak.Rounds >= 105 }) // then the record has its maximum number of snapshots
+	// An operation is a round of the soak. A leakrig that keeps every round would grow by about 3 KiB per operation,
+	// which is not clean here.
 	wait := filepath.Join(t.TempDir(), "wait.sh")
 	if err := os.WriteFile(wait, []byte(waitForRounds), 0o600); err != nil {
 		t.Fatal(err)
@@ -100,7 +101,7 @@ func TestSoak(t *testing.T) {
 	seen := run(t, append([]string{"observe", "http://" + pprof, "--runs-dir", watched, "--quiet", "100ms", "--times", "1"}, observe...)...)
 	observed := soaked(t, dir).Soak.Rounds - before
 	t.Logf("leakrig observes leakrig over %d rounds:\n%s", observed, seen.stdout)
-	// The command only waits, and leakrig is equally active without it. That is no evidence of load, so the run is
+	// The command only waits, and leakrig is equally active without it. This is not evidence of load, so the run is
 	// not clean.
 	if seen.code != leak.ExitMet && seen.code != leak.ExitInconclusive || observed < 50 {
 		t.Fatalf("%d rounds went by\n%s", observed, seen)
@@ -141,8 +142,8 @@ func TestSoak(t *testing.T) {
 
 var loggedRound = regexp.MustCompile(`: round (\d+)/\d+  `)
 
-// checkKilled checks the record of a killed leakrig: it has all earlier rounds, all reported ones, at most one more,
-// and all their operations. It returns the number of rounds.
+// checkKilled checks the record of a killed leakrig. The record has all earlier rounds, all reported ones and at most
+// one more, with all their operations. It returns the number of rounds.
 func checkKilled(t *testing.T, i, before int, said string, dir leak.RunDir) (rounds int) {
 	t.Helper()
 	v := soaked(t, dir)
@@ -189,7 +190,8 @@ func checkKilled(t *testing.T, i, before int, said string, dir leak.RunDir) (rou
 	return rounds
 }
 
-// A soak of a service that leaks ends as soon as that is beyond doubt, and not after its ten minutes.
+// TestSoakEndsEarly checks that a soak of a leaking service ends as soon as the leak is certain, not after its ten
+// minutes.
 func TestSoakEndsEarly(t *testing.T) {
 	t.Parallel()
 	runs := t.TempDir()
@@ -209,7 +211,7 @@ func TestSoakEndsEarly(t *testing.T) {
 	}
 }
 
-// soaked is the record of the soak's one variant.
+// soaked returns the record of the only variant of the soak.
 func soaked(t *testing.T, dir leak.RunDir) *leak.VariantRecord {
 	t.Helper()
 	v := readRecord(t, dir).Variant("healthy")
@@ -219,14 +221,14 @@ func soaked(t *testing.T, dir leak.RunDir) *leak.VariantRecord {
 	return v
 }
 
-// sizeOf is what the files of a folder take together.
+// sizeOf returns the total size of the files in a folder, in bytes.
 func sizeOf(t *testing.T, dir leak.RunDir) (size int64) {
 	t.Helper()
 	err := filepath.WalkDir(string(dir), func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		if info, err := d.Info(); err == nil { // one that is just being renamed is gone
+		if info, err := d.Info(); err == nil { // a file that is being renamed may be gone
 			size += info.Size()
 		}
 		return nil

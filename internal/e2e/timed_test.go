@@ -2,6 +2,6 @@
 
 package e2e
 
-// timed makes tests repeat what they time and fail over their limits, as `make bench` wants it. Other tiers share
-// the machine with compilers and other tests, so they only check results.
+// timed is set for `make bench`: tests then repeat their measurements and fail if a limit is exceeded. Other tiers
+// share the machine with compilers and other tests, so they only check results.
 const timed = true

@@ -20,7 +20,8 @@ import (
 
 const receive = "k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive"
 
-// The session of README runs every variant of the scenario; each meets its expectation under the same load.
+// TestWatchThenDelete runs the session of README, which runs every variant of the scenario. Each variant meets its
+// expectation under the same load.
 func TestWatchThenDelete(t *testing.T) {
 	t.Parallel()
 	privateTmp(t)
@@ -65,8 +66,8 @@ func TestWatchThenDelete(t *testing.T) {
 	})
 }
 
-// Swapping the modfiles, not the expectations, flips the verdict: leakrig looks at the program and not
-// at its name.
+// TestSwappedModfiles swaps the modfiles but not the expectations, which reverses the verdict: leakrig judges the
+// program, not its name.
 func TestSwappedModfiles(t *testing.T) {
 	t.Parallel()
 	privateTmp(t)
@@ -95,8 +96,8 @@ func TestSwappedModfiles(t *testing.T) {
 	}
 }
 
-// TestInterrupt checks that Ctrl-C ends a run at any stage, that the record says so and has the measurements, and
-// that nothing is left running.
+// TestInterrupt checks that Ctrl-C ends a run at any stage. The record states it and has the measurements, and
+// nothing is left running.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	t.Run("while it boots", func(t *testing.T) {
@@ -112,7 +113,7 @@ func TestInterrupt(t *testing.T) {
 	})
 }
 
-// interrupted sends Ctrl-C to the process group of a leakrig when at returns, like a terminal, and checks that its
+// interrupted sends Ctrl-C to the process group of leakrig when at returns, like a terminal. It checks that the
 // record has at least this number of rounds.
 func interrupted(t *testing.T, at func(t *testing.T, r *rig, runs string), rounds int) {
 	t.Helper()
@@ -141,7 +142,7 @@ func interrupted(t *testing.T, at func(t *testing.T, r *rig, runs string), round
 	}
 }
 
-// An API server that dies ends the run: it is not a verdict on the subject.
+// TestControlPlaneDies checks that a dead API server ends the run without a verdict on the subject.
 func TestControlPlaneDies(t *testing.T) {
 	t.Parallel()
 	tmp := privateTmp(t)
@@ -165,7 +166,7 @@ func TestControlPlaneDies(t *testing.T) {
 	}
 }
 
-// An API server that comes back before leakrig gives it up costs the run nothing but time.
+// TestControlPlaneComesBack checks that an API server that recovers before leakrig gives up costs the run only time.
 func TestControlPlaneComesBack(t *testing.T) {
 	t.Parallel()
 	tmp := privateTmp(t)
@@ -183,7 +184,7 @@ func TestControlPlaneComesBack(t *testing.T) {
 	met("kube-apiserver")
 }
 
-// signalServer signals the API servers that were started with this temporary folder, and returns how many.
+// signalServer signals the API servers that were started with this temporary folder, and returns their number.
 func signalServer(t *testing.T, tmp string, signal syscall.Signal) int {
 	t.Helper()
 	n := 0
@@ -198,8 +199,8 @@ func signalServer(t *testing.T, tmp string, signal syscall.Signal) int {
 	return n
 }
 
-// A subject that stops answering altogether, its pprof too, ends the measurement: every reading has its
-// deadline.
+// TestFrozenSubject checks that the measurement ends if a subject stops answering completely, including its pprof.
+// Every reading has a deadline.
 func TestFrozenSubject(t *testing.T) {
 	t.Parallel()
 	privateTmp(t)
@@ -229,7 +230,7 @@ spec:
 	}
 }
 
-// SIGKILL while the control plane boots ends what has been started.
+// TestKilledRig checks that SIGKILL while the control plane boots ends everything that was started.
 func TestKilledRig(t *testing.T) {
 	t.Parallel()
 	killed(t, func(t *testing.T, _ *rig, tmp string) {
@@ -242,8 +243,8 @@ func TestKilledRig(t *testing.T) {
 	}, 0)
 }
 
-// killed sends SIGKILL to a leakrig when at returns, and checks that its control plane and its subject end too, that
-// `leakrig clean` removes its folder, and that its record, if any, has at least this number of rounds.
+// killed sends SIGKILL to leakrig when at returns. It checks that the control plane and the subject end, too, and
+// that `leakrig clean` removes its folder. The record, if any, has at least this number of rounds.
 func killed(t *testing.T, at func(t *testing.T, r *rig, tmp string), rounds int) {
 	t.Helper()
 	tmp := privateTmp(t)
@@ -273,7 +274,7 @@ func killed(t *testing.T, at func(t *testing.T, r *rig, tmp string), rounds int)
 	}
 }
 
-// moduleVersion builds a subject and asks go version -m, not leakrig.
+// moduleVersion builds a subject and reads its module version with go version -m, independent of leakrig.
 func moduleVersion(t *testing.T, subject, modfile, module string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), subject)
@@ -294,7 +295,7 @@ func moduleVersion(t *testing.T, subject, modfile, module string) string {
 	return string(m[1])
 }
 
-// tallies is the load of a variant without its timing.
+// tallies formats the load of a variant without its timing.
 func tallies(v *leak.VariantRecord) string {
 	var s strings.Builder
 	for _, t := range v.Warmup {

@@ -1,6 +1,6 @@
-// Command fleet is one process of the fleet that TestFleet observes: it serves net/http/pprof and a counter on
-// an address of its own, which it prints, and has goroutines that come and go. With -leak it leaks one goroutine
-// so often. It ends when its standard input does, so that none outlives a test that was killed.
+// Command fleet is one process of the fleet that TestFleet observes. It serves net/http/pprof and a counter on its
+// own address, which it prints, and starts and ends goroutines. With -leak it leaks a goroutine at that interval. It
+// ends when its standard input closes, so that it does not outlive a killed test.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	_ "net/http/pprof" // what the fleet is read by
+	_ "net/http/pprof" // leakrig reads the fleet through it
 	"os"
 	"time"
 )
@@ -49,7 +49,7 @@ func main() {
 	fmt.Fprintln(os.Stderr, http.Serve(l, nil))
 }
 
-// leaks starts a goroutine that nobody will ever hear, so often.
+// leaks starts a goroutine at every interval that blocks forever.
 func leaks(every time.Duration) {
 	for range time.Tick(every) {
 		go forgotten(make(chan int))
@@ -58,7 +58,7 @@ func leaks(every time.Duration) {
 
 func forgotten(answers chan int) { answers <- 42 }
 
-// bursts starts some goroutines at once now and then, which end by themselves.
+// bursts starts several goroutines at random times, which end after a while.
 func bursts(tick time.Duration) {
 	for {
 		time.Sleep(tick + rand.N(3*tick))
@@ -70,7 +70,7 @@ func bursts(tick time.Duration) {
 
 func burst(d time.Duration) { time.Sleep(d) }
 
-// wander has between 2 and 12 workers, one more or less at a time.
+// wander keeps between 2 and 12 workers, and adds or removes one at a time.
 func wander(tick time.Duration) {
 	stop := make(chan struct{})
 	n := 6
@@ -92,7 +92,7 @@ func wander(tick time.Duration) {
 
 func worker(stop chan struct{}) { <-stop }
 
-// pool fills to ten members and stays so.
+// pool starts ten members and keeps them.
 func pool(tick time.Duration) {
 	for range 10 {
 		go member()

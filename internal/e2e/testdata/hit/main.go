@@ -1,5 +1,5 @@
-// Command hit is a program as workers run it: it makes so many requests of the subject, and one of the API server, with
-// what it finds in its environment.
+// Command hit is a program that workers run. It sends the given number of requests to the subject, and one to the API
+// server. It takes their addresses from its environment.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command ls is the pod of the exec benchmark: a server that is ready, and ls.
+// Command ls is the pod of the exec benchmark. It is a server with a readiness endpoint, and also implements ls.
 package main
 
 import (

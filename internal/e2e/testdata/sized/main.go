@@ -1,5 +1,5 @@
-// Command sized writes the run directory of a program that leaks a goroutine an operation, on one of so many stacks, in
-// each of so many subjects: what TestScale measures.
+// Command sized writes the run directory that TestScale measures. Its program leaks a goroutine per operation, on one
+// of the given number of stacks, in each of the given number of subjects.
 package main
 
 import (
