@@ -9,9 +9,9 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// sizeTolerance is how far the size that was found may be from the planted one. The subject itself and its runtime add
-// up to ownBytes per operation.
-const sizeTolerance, ownBytes = 0.05, 4
+// sizeTolerance is how far the size that was found may be from the planted one. Bytes may also be off by floorBytes per
+// operation, which a clean verdict does not exclude.
+const sizeTolerance = 0.05
 
 // Truth has the counts of a calibration subject: the resources that it will never release, and its operations.
 type Truth struct{ Goroutines, Bytes, Descriptors, Operations int64 }
@@ -147,7 +147,7 @@ func (row *RecallRow) size(vv *leak.VariantVerdict, truth Truth) bool {
 			continue // the subject cannot count it
 		}
 		s := Size{f.Unit, truth.PerOperation(f.Unit), f.PerOperation}
-		near = near && (s.Error() <= sizeTolerance || f.Unit == "bytes" && math.Abs(s.Found-s.Planted) <= ownBytes)
+		near = near && (s.Error() <= sizeTolerance || f.Unit == "bytes" && math.Abs(s.Found-s.Planted) <= floorBytes)
 		i := slices.IndexFunc(row.Sizes, func(known Size) bool { return known.Unit == s.Unit })
 		switch {
 		case i < 0:
