@@ -75,8 +75,10 @@ func TestSmoke(t *testing.T) {
 		}
 		changed := readRecord(t, edited)
 		fixed := changed.Variant("fixed")
-		fixed.Final().Sample("goroutine").Values["count"] += 500
-		fixed.Idle.Sample("goroutine").Values["count"] += 500
+		for i := range fixed.Snapshots {
+			fixed.Snapshots[i].Sample("goroutine").Values["count"] += float64(50 * i)
+		}
+		fixed.Idle.Sample("goroutine").Values["count"] += float64(50 * (len(fixed.Snapshots) - 1))
 		writeJSON(t, edited.Path(leak.RecordFile), changed)
 		if r := run(t, "judge", string(edited)); r.code != leak.ExitNotMet || !strings.Contains(r.stdout, "fixed leaks") {
 			t.Error(r)
@@ -84,7 +86,7 @@ func TestSmoke(t *testing.T) {
 	})
 	t.Run("a fingerprint that is not seen is not reproduced", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "absurd.yaml")
-		text := strings.Replace(string(readFile(t, dir.Path(leak.ScenarioFile))), "maxPerOp: 0.01", "maxPerOp: 1000", 1)
+		text := strings.Replace(string(readFile(t, dir.Path(leak.ScenarioFile))), "state: chan send", "state: chan send\n        maxPerOp: 1000", 1)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
