@@ -27,12 +27,16 @@ type hinted struct {
 }
 
 func (h *hinted) Unwrap() error { return h.error }
+func (h *hinted) Hint() string  { return h.hint }
 
 // Hint returns the outermost hint of err, or "".
 func Hint(err error) string {
-	var h *hinted
+	var h interface {
+		error
+		Hint() string
+	}
 	if errors.As(err, &h) {
-		return h.hint
+		return h.Hint()
 	}
 	return ""
 }
@@ -54,12 +58,3 @@ func (e *UsageError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the problem itself.
 func (e *UsageError) Unwrap() error { return e.Err }
-
-// DiskError marks a run directory that could not be written: the run ends, since nothing more could be
-// recorded.
-type DiskError struct{ Err error }
-
-func (e *DiskError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the problem itself.
-func (e *DiskError) Unwrap() error { return e.Err }

@@ -1,8 +1,6 @@
 package leak
 
 import (
-	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -41,25 +39,4 @@ func WithProfileRate(godebug string) string {
 		return godebug
 	}
 	return strings.TrimPrefix(godebug+",memprofilerate="+strconv.Itoa(profileRate), ",")
-}
-
-// LastWords returns the last lines of a subject's log, quoted, for the error that reports its death; "" if the log is
-// empty.
-func LastWords(log string) string {
-	const lines, bytes = 4, 2048
-	f, err := os.Open(log)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	if size, err := f.Seek(0, io.SeekEnd); err == nil {
-		_, _ = f.Seek(max(0, size-bytes), io.SeekStart)
-	}
-	data, _ := io.ReadAll(io.LimitReader(f, bytes))
-	all := strings.Split(strings.TrimSpace(string(data)), "\n")
-	last := strings.Join(all[max(0, len(all)-lines):], "\n")
-	if last == "" {
-		return ""
-	}
-	return "\nits last words:\n" + Quote(last)
 }

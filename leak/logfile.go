@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 )
 
 // Bytes kept of the beginning of a log, and the minimum kept of its end.
@@ -94,3 +95,24 @@ func (l *LogFile) drop() error {
 
 // Close closes the file.
 func (l *LogFile) Close() error { return l.f.Close() }
+
+// LastWords returns the last lines of a subject's log, quoted, for the error that reports its death; "" if the log is
+// empty.
+func LastWords(log string) string {
+	const lines, bytes = 4, 2048
+	f, err := os.Open(log)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if size, err := f.Seek(0, io.SeekEnd); err == nil {
+		_, _ = f.Seek(max(0, size-bytes), io.SeekStart)
+	}
+	data, _ := io.ReadAll(io.LimitReader(f, bytes))
+	all := strings.Split(strings.TrimSpace(string(data)), "\n")
+	last := strings.Join(all[max(0, len(all)-lines):], "\n")
+	if last == "" {
+		return ""
+	}
+	return "\nits last words:\n" + Quote(last)
+}

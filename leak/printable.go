@@ -126,7 +126,17 @@ func plain(s string) bool {
 const MaxOutput = 20 << 20
 
 // ErrOutput is a page, or a command's standard output, that would be larger than MaxOutput.
-var ErrOutput = WithHint(fmt.Errorf("the output would be larger than %d MiB", MaxOutput>>20), "the run directory has all that was measured; its raw profiles open in `go tool pprof`")
+var ErrOutput error = outputError{}
+
+type outputError struct{}
+
+func (outputError) Error() string {
+	return fmt.Sprintf("the output would be larger than %d MiB", MaxOutput>>20)
+}
+
+func (outputError) Hint() string {
+	return "the run directory has all that was measured; its raw profiles open in `go tool pprof`"
+}
 
 // Output is a standard output that foreign text cannot misuse: all that is written to it is made printable, and it fails
 // rather than pass on more than MaxOutput.

@@ -248,3 +248,22 @@ func ReadBounded(r io.Reader, limit int64) ([]byte, error) {
 func damaged(name string, err error) error {
 	return WithHint(fmt.Errorf("read %s: %w", name, err), "the file is damaged; the raw profiles next to it still open in `go tool pprof`")
 }
+
+// Excerpt is a few lines of a source file.
+type Excerpt struct {
+	// First is the number of the first line.
+	First int      `json:"first"`
+	Lines []string `json:"lines"`
+}
+
+// Sources are excerpts around the lines that stacks stand on, by SubjectInfo.SourceKey.
+type Sources map[string]Excerpt
+
+// DiskError marks a run directory that could not be written: the run ends, since nothing more could be
+// recorded.
+type DiskError struct{ Err error }
+
+func (e *DiskError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the problem itself.
+func (e *DiskError) Unwrap() error { return e.Err }

@@ -113,7 +113,7 @@ func (d RunDir) ReadSealed(depth Depth) (*Record, Seal, error) {
 	}
 	named := map[string]bool{}
 	if depth >= OfFiles {
-		named = r.files()
+		named = rawFiles(r)
 	}
 	named[ScenarioFile] = true
 	missing := map[string]bool{}
@@ -136,7 +136,7 @@ func (d RunDir) ReadSealed(depth Depth) (*Record, Seal, error) {
 		}
 	}
 	if len(missing) > 0 {
-		for s := range r.everySample() {
+		for s := range everySample(r) {
 			s.Files = slices.DeleteFunc(s.Files, func(name string) bool { return missing[name] })
 		}
 	}
@@ -189,15 +189,15 @@ func HashOf(data []byte) string {
 }
 
 // KeepHashes forgets the hashes of raw files that no sample names any more.
-func (r *Record) KeepHashes() {
-	named := r.files()
+func KeepHashes(r *Record) {
+	named := rawFiles(r)
 	maps.DeleteFunc(r.Hashes, func(name, _ string) bool { return name != ScenarioFile && !named[name] })
 }
 
-// files are the raw files that the samples name.
-func (r *Record) files() map[string]bool {
+// rawFiles are the raw files that the samples name.
+func rawFiles(r *Record) map[string]bool {
 	files := map[string]bool{}
-	for s := range r.everySample() {
+	for s := range everySample(r) {
 		for _, name := range s.Files {
 			files[name] = true
 		}
@@ -206,17 +206,17 @@ func (r *Record) files() map[string]bool {
 }
 
 // everySample yields the samples of all variants and their replicas.
-func (r *Record) everySample() func(func(*Sample) bool) {
+func everySample(r *Record) func(func(*Sample) bool) {
 	return func(yield func(*Sample) bool) {
 		for i := range r.Variants {
-			if !r.Variants[i].everySample(yield) {
+			if !samplesOf(&r.Variants[i], yield) {
 				return
 			}
 		}
 	}
 }
 
-func (v *VariantRecord) everySample(yield func(*Sample) bool) bool {
+func samplesOf(v *VariantRecord, yield func(*Sample) bool) bool {
 	shots := make([]*Snapshot, 0, len(v.Control)+len(v.Snapshots)+1)
 	for i := range v.Control {
 		shots = append(shots, &v.Control[i])
@@ -235,7 +235,7 @@ func (v *VariantRecord) everySample(yield func(*Sample) bool) bool {
 		}
 	}
 	for i := range v.Replicas {
-		if !v.Replicas[i].everySample(yield) {
+		if !samplesOf(&v.Replicas[i], yield) {
 			return false
 		}
 	}

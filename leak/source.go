@@ -6,16 +6,6 @@ import (
 	"strings"
 )
 
-// Excerpt is a few lines of a source file.
-type Excerpt struct {
-	// First is the number of the first line.
-	First int      `json:"first"`
-	Lines []string `json:"lines"`
-}
-
-// Sources are excerpts around the lines that stacks stand on, by SubjectInfo.SourceKey.
-type Sources map[string]Excerpt
-
 // SourceKey names the line that a frame of this program stands on, "" where its origin is not known.
 func (s SubjectInfo) SourceKey(f Frame) string {
 	if file, ok := s.Own(f); ok {

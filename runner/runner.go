@@ -138,7 +138,7 @@ type run struct {
 func (r *run) save() error {
 	r.hashing.Lock()
 	defer r.hashing.Unlock()
-	r.record.KeepHashes()
+	leak.KeepHashes(r.record)
 	return r.Dir.WriteRecord(r.record, r.Secrets...)
 }
 

@@ -1,0 +1,73 @@
+package leak
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// FormatValue writes v in unit for people: "12", "0.97", "1.5 MiB". Counts have no unit appended.
+func FormatValue(v float64, unit string) string {
+	if unit == "bytes" {
+		return formatBytes(v)
+	}
+	return formatCount(v)
+}
+
+// FormatDelta is FormatValue with an explicit sign.
+func FormatDelta(v float64, unit string) string {
+	s := FormatValue(math.Abs(v), unit)
+	switch {
+	case strings.Trim(strings.Split(s, " ")[0], "0.") == "":
+		return s
+	case v < 0:
+		return "−" + s
+	}
+	return "+" + s
+}
+
+// FormatRate formats growth per operation with its sign: "+1.00", "+14.6 KiB", "0". It ignores fractions of a byte
+// and rounding noise of a fit.
+func FormatRate(v float64, unit string) string {
+	a := math.Abs(v)
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "n/a"
+	case unit == "bytes" && a < 1<<10:
+		return FormatDelta(math.Round(v), unit)
+	case unit == "bytes":
+		return FormatDelta(v, unit)
+	case a < 1e-4:
+		return "0"
+	case a < 0.01:
+		return FormatDelta(v, unit)
+	case v < 0:
+		return fmt.Sprintf("−%.2f", a)
+	}
+	return fmt.Sprintf("+%.2f", a)
+}
+
+// formatBytes changes to the next unit where the smaller one would round to 1024 of itself.
+func formatBytes(v float64) string {
+	a := math.Abs(v)
+	switch {
+	case a >= 1023.995*(1<<20):
+		return fmt.Sprintf("%.2f GiB", v/(1<<30))
+	case a >= 1023.95*(1<<10):
+		return fmt.Sprintf("%.2f MiB", v/(1<<20))
+	case a >= 1023.995:
+		return fmt.Sprintf("%.1f KiB", v/(1<<10))
+	}
+	return formatCount(v) + " B"
+}
+
+func formatCount(v float64) string {
+	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
+		return strconv.FormatFloat(v+0, 'f', 0, 64) // −0 + 0 is 0
+	}
+	if a := math.Abs(v); a < 0.01 && a > 0 {
+		return strconv.FormatFloat(v, 'g', 2, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
