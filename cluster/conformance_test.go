@@ -514,7 +514,7 @@ func runPods(t *testing.T, runner leak.PodRunner) {
 		plant, died, hint string
 		end               func(t *testing.T, s *pod)
 	}{
-		"a pod that is killed for its memory": {"heap", "OOMKilled", "subject.limits", func(t *testing.T, s *pod) {
+		"a pod that is killed for its memory": {"heap", "exit code 137", "subject.limits", func(t *testing.T, s *pod) {
 			client := &http.Client{Transport: s.target.Transport(), Timeout: 5 * time.Second}
 			for range 5000 { // of a MiB each
 				if resp, err := client.Post(s.target.URL+"/work", "", nil); err == nil {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -376,8 +377,9 @@ func podState(pod *corev1.Pod) string {
 
 func (p *pod) died(how string) error {
 	hint := "see " + p.launch.Log
-	if strings.Contains(how, "OOMKilled") {
-		hint = "it was killed for its memory: subject.limits in the scenario raises the limit; " + hint
+	// containerd reports OOMKilled only if it hears of the kill before the exit, otherwise Error.
+	if limit := p.launch.Limits["memory"]; strings.Contains(how, "OOMKilled") || limit != "" && strings.Contains(how, "exit code 137") {
+		hint = fmt.Sprintf("the kernel kills it when its memory reaches the limit (%s): subject.limits in the scenario raises the limit; %s", cmp.Or(limit, "the node's memory"), hint)
 	}
 	return leak.WithHint(fmt.Errorf("subject %s died: %s%s", p.launch.Variant, how, leak.LastWords(p.launch.Log)), "%s", hint)
 }
