@@ -109,7 +109,7 @@ func (j judge) one(vv leak.VariantVerdict, variant leak.Variant, measured *leak.
 	}
 	e := leak.Evidence{
 		Variant: *measured, Rounds: planned, Metrics: j.record.Metrics, Alpha: j.alpha,
-		For: j.record.Plan.For.D(), Spent: spent(j.record.Plan.For.D(), measured),
+		Linger: j.scenario.Spec.Linger.D(), For: j.record.Plan.For.D(), Spent: spent(j.record.Plan.For.D(), measured),
 	}
 	if variant.Expect == leak.ExpectClean {
 		e.Allow = allowances(j.scenario.Spec.Allow, j.record.Started)

@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -513,7 +514,7 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 	if s.idle != nil && e.For > 0 && u.timed(f) {
 		age := s.seconds[len(s.seconds)-1] - s.seconds[0] + s.idled
 		gates = append(gates, gate{
-			compare("age", age, "≥", leak.Linger.Seconds(), "", "seconds from the baseline to the measurement after idling: timeouts, usually 30 s, have expired by then; leaking needs it"),
+			compare("age", age, "≥", cmp.Or(e.Linger, leak.Linger).Seconds(), "", "seconds from the baseline to the measurement after idling: timeouts, usually 30 s, have expired by then; leaking needs it"),
 			either, holds, fmt.Sprintf("it is %.0f s old, and a timeout may yet end it; %s", age, more),
 		})
 	}

@@ -18,7 +18,7 @@ const module = "github.com/leakrig/leakrig"
 // same layer.
 var rows = [][]string{
 	{"cmd/leakrig"},
-	{"fleet"},
+	{"fleet", "leaktest"},
 	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports", "bisect"},
 	{"cluster/nodeimage"},
 	{"cluster/upstream", "cluster/journal"},
