@@ -56,7 +56,7 @@ func Text(w io.Writer, v *Verdict) error {
 	line("  %s over %s, the slowest in %s; %s were tested, each at p ≤ %.2g (false-alarm budget %g)",
 		plural(v.Sweeps, "sweep"), hours(v.Hours), time.Duration(v.SlowestSweep*float64(time.Second)).Round(10*time.Millisecond), plural(v.Tests, "series"), v.Alpha, v.FalseAlarmBudget)
 	if v.Floor > 0 {
-		line("  floor: growth of one target below %s could not have been seen", rateOf(v.Floor, "hour"))
+		line("  floor: growth of one target below %s would not have been detected", rateOf(v.Floor, "hour"))
 	}
 	for i, warning := range v.Warnings {
 		if i == textWarnings {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Retained repeats op in the loop of b and reports the heap bytes and the goroutines that one operation leaves behind,
+// Retained repeats op in the loop of b and reports the heap bytes and the goroutines that each operation leaves behind,
 // as "retained-B/op" and "retained-goroutines/op", which benchstat compares. It reads this process, so nothing else may
 // run at the same time.
 func Retained(b *testing.B, op Operation) {

@@ -151,7 +151,7 @@ func (r *round) read() leak.Tally {
 	return r.tally
 }
 
-// work performs operations one after another until there are no more.
+// work performs operations one after another up to end.
 func (p *performer) work(r *round, end int64, running *atomic.Int64) {
 	inside := false
 	defer func() {

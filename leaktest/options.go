@@ -53,12 +53,12 @@ func Timeout(d time.Duration) Option { return func(c *config) { c.timeout = d } 
 // Concurrency is the number of operations at a time. The default is one.
 func Concurrency(n int) Option { return func(c *config) { c.concurrency = max(1, n) } }
 
-// MaxGoroutines is a budget of goroutines per operation: less growth is no leak. The default is none.
+// MaxGoroutines is a budget of goroutines per operation: smaller growth is accepted. The default is zero.
 func MaxGoroutines(perOperation float64) Option {
 	return func(c *config) { c.maxGoroutines = quantity(perOperation) }
 }
 
-// MaxHeap is a budget of heap bytes per operation: less growth is no leak. The default is none.
+// MaxHeap is a budget of heap bytes per operation: smaller growth is accepted. The default is zero.
 func MaxHeap(perOperation float64) Option {
 	return func(c *config) { c.maxHeap = quantity(perOperation) }
 }
@@ -85,7 +85,7 @@ func Allow(pattern, reason, lastDay string) Option {
 	}
 }
 
-// What a reproduction expects to grow.
+// What names the kind of growth that a reproduction expects.
 type What string
 
 // Leak expects goroutines to leak, HeapLeak memory.

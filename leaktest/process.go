@@ -142,8 +142,8 @@ func (l *launcher) Start(ctx context.Context, _ leak.Variant, _ leak.Cluster, lo
 	}
 }
 
-// args are those of the child: this test alone, and the flags of the test itself. Those of package testing that write
-// files or choose tests are left out.
+// args are those of the child: this test alone, and the flags of the test itself. It omits flags of package
+// testing, which write files or choose tests.
 func (l *launcher) args() []string {
 	var pattern []string
 	for _, part := range strings.Split(l.t.Name(), "/") {
@@ -245,7 +245,7 @@ func (p *process) Info() leak.SubjectInfo { return leak.SubjectInfo{} }
 // Done is closed when the process has ended.
 func (p *process) Done() <-chan struct{} { return p.done }
 
-// Err says why the process ended by itself.
+// Err returns why the process ended before Stop.
 func (p *process) Err() error {
 	select {
 	case <-p.done:
@@ -288,7 +288,7 @@ func (o *own) Info() leak.SubjectInfo { return leak.SubjectInfo{} }
 // Done is never closed.
 func (o *own) Done() <-chan struct{} { return o.done }
 
-// Err is nil: without this process there would be nobody to ask.
+// Err is always nil: if this process ended, nothing would be left to call it.
 func (o *own) Err() error { return nil }
 
 // Stop stops serving operations.

@@ -31,8 +31,8 @@ const (
 	beforeTheEnd  = 10 * time.Second
 )
 
-// slots bounds how many tests are measured at a time, however large -parallel is: a budget of ten seconds is for a
-// test that runs, not for one that waits for a processor.
+// slots limits the tests that are measured at a time. With a large -parallel the budget of each would pass while it
+// waits for a processor.
 var slots = make(chan struct{}, 2*runtime.GOMAXPROCS(0))
 
 // variant is the only variant of a test's scenario.
@@ -261,7 +261,7 @@ func probes(names ...string) []leak.Block[leak.Probe] {
 	return all
 }
 
-// silent is the progress of a test, which nobody watches.
+// silent discards progress: go test shows a result only.
 type silent struct{}
 
 func (silent) Log(string, ...any)    {}

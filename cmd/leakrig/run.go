@@ -109,7 +109,7 @@ run here counts as "could not measure". Only one such run at a time can use a ru
 	c.Flags().BoolVar(&f.options.Keep, "keep", false, "keep the kind cluster for --reuse (leakrig clean deletes it)")
 	c.Flags().BoolVar(&f.options.Reuse, "reuse", false, "reuse a kept kind cluster with the same image and nodes")
 	workerFlags(c, &f.options)
-	wordFlag(c, &f.exitCode, "exit-code", "verdict", []string{"verdict", exitBisect}, "meaning of the exit code; bisect is for git bisect run (0 clean, 1 leaking, 125 undecided)")
+	wordFlag(c, &f.exitCode, "exit-code", "verdict", []string{"verdict", exitBisect}, "meaning of the exit code, where bisect fits git bisect run (0 clean, 1 leaking, 125 undecided)")
 	f.addScenarioFlags(c)
 	f.outputFlags.addFlags(c)
 	c.Flags().StringVar(&f.runsDir, "runs-dir", "runs", "folder for run directories")

@@ -229,7 +229,7 @@ func printRecall(out io.Writer, r *checks.Recall) error {
 		healthy, alarms, undecided = healthy+row.Runs, alarms+row.Leaking, undecided+row.Inconclusive
 		fmt.Fprintf(w, "%s %s/%s\t%d\t%d\t%d\t%d\t\n", mark(row), row.Scenario, row.Variant, row.Runs, row.Clean, row.Inconclusive, row.Leaking)
 	}
-	fmt.Fprintf(w, "\nfloor: could not have been seen\tbound per operation\tfloor per operation\t\t\t\n")
+	fmt.Fprintf(w, "\nfloor: would not be detected\tbound per operation\tfloor per operation\t\t\t\n")
 	for _, f := range r.Floors {
 		bound := "none"
 		if f.Bound > 0 {
