@@ -122,6 +122,7 @@ func goroutines() []group {
 				continue
 			}
 			function, _, _ := strings.Cut(fields[2], "+0x")
+			function = strings.ReplaceAll(function, "%2e", ".") // the linker's escape of dots in the last element of an import path
 			g := &all[len(all)-1]
 			g.frames = append(g.frames, fmt.Sprintf("%s (%s)", function, strings.TrimSpace(fields[len(fields)-1])))
 		}

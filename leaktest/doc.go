@@ -6,8 +6,9 @@
 //	}
 //
 // [Run] repeats the operation in rounds of growing size until goroutines, heap bytes, heap objects, goroutine stack
-// bytes, and on Linux descriptors and threads, are each decided, or until its budget of ten seconds is spent. The test
-// fails if one of them leaks, and also if the outcome is undecided (see [AllowInconclusive]).
+// bytes, and on Linux descriptors and threads, are each decided, or until its budget of ten seconds is spent. An
+// undecided operation is measured once more for up to thirty seconds. The test fails if one of them leaks, and also if
+// the outcome stays undecided (see [AllowInconclusive]).
 //
 // The operation runs in a child process: the test binary, restarted for this one test. So other tests do not disturb
 // the measurement, and t.Parallel, subtests, -race, -shuffle and TestMain work. The child performs the test up to Run,

@@ -31,15 +31,15 @@ type expectation struct {
 }
 
 func newConfig(opts []Option) config {
-	c := config{budget: 10 * time.Second, linger: 3 * time.Second, timeout: 10 * time.Second, concurrency: 1}
+	c := config{linger: 3 * time.Second, timeout: 10 * time.Second, concurrency: 1}
 	for _, o := range opts {
 		o(&c)
 	}
 	return c
 }
 
-// Budget is how long operations are added until everything is decided. The default is ten seconds. A larger budget
-// finds smaller leaks.
+// Budget is how long operations are added until everything is decided. The default is ten seconds, and once more thirty
+// if the outcome is undecided. A larger budget finds smaller leaks.
 func Budget(d time.Duration) Option { return func(c *config) { c.budget = d } }
 
 // Linger is how old growth must be before it counts as a leak, and how long [Check] waits for goroutines to end. The

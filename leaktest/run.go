@@ -2,6 +2,7 @@ package leaktest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -35,6 +36,12 @@ const (
 // waits for a processor.
 var slots = make(chan struct{}, 2*runtime.GOMAXPROCS(0))
 
+// An undecided test is measured once more, with a larger budget: usually the machine was busy.
+const (
+	defaultBudget = 10 * time.Second
+	again         = 3
+)
+
 // variant is the only variant of a test's scenario.
 const variant = "test"
 
@@ -50,24 +57,44 @@ func Run(t *testing.T, op Operation, opts ...Option) {
 	if c.err != nil {
 		t.Fatal(c.err)
 	}
-	dir := filepath.Join(t.ArtifactDir(), fmt.Sprintf("leaktest-%d", n))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatalf("leaktest: %v", err)
+	m, err := c.measure(t, op, fmt.Sprintf("leaktest-%d", n), n)
+	if err == nil && m.Verdict.Variants[0].Result == leak.Undecided && c.budget == 0 && !c.undecidedIsFine && !c.inProcess {
+		c.budget = again * defaultBudget
+		m, err = c.measure(t, op, fmt.Sprintf("leaktest-%d-again", n), n)
 	}
-	launcher := &launcher{t: t, call: n, op: op, config: c}
-	defer launcher.cleanUp()
-	scenario := c.scenario(t.Name())
-	record, err := measure(t, scenario, leak.RunDir(dir), launcher)
 	if err != nil {
 		t.Fatalf("leaktest: %v", err)
 	}
-	conclude(t, c, scenario, record, leak.RunDir(dir))
-	if text := launcher.output(); text != "" && (t.Failed() || testing.Verbose()) {
-		t.Logf("output of the operations' process:\n%s", text)
+	conclude(t, c, m)
+	if m.output != "" && (t.Failed() || testing.Verbose()) {
+		t.Logf("output of the operations' process:\n%s", m.output)
 	}
 }
 
-func measure(t *testing.T, s *leak.Scenario, dir leak.RunDir, l leak.Launcher) (*leak.Record, error) {
+// measurement is what one process with the operation showed.
+type measurement struct {
+	reports.Input
+	output string
+}
+
+// measure measures the operation of the n-th call of Run in a test, and writes to a folder of the test's artifacts.
+func (c config) measure(t *testing.T, op Operation, folder string, n int) (*measurement, error) {
+	dir := leak.RunDir(filepath.Join(t.ArtifactDir(), folder))
+	if err := os.MkdirAll(string(dir), 0o700); err != nil {
+		return nil, err
+	}
+	l := &launcher{t: t, call: n, op: op, config: c}
+	defer l.cleanUp()
+	s := c.scenario(t.Name())
+	record, err := run(t, s, dir, l)
+	if err != nil {
+		return nil, err
+	}
+	in := reports.Input{Scenario: s, Record: record, Verdict: checks.Judge(s, record), RunDir: string(dir)}
+	return &measurement{in, l.output()}, nil
+}
+
+func run(t *testing.T, s *leak.Scenario, dir leak.RunDir, l leak.Launcher) (*leak.Record, error) {
 	ctx := t.Context()
 	if end, ok := t.Deadline(); ok {
 		var cancel context.CancelFunc
@@ -94,13 +121,12 @@ func measure(t *testing.T, s *leak.Scenario, dir leak.RunDir, l leak.Launcher) (
 	})
 }
 
-// conclude judges the record and fails the test unless the outcome is the expected one.
-func conclude(t *testing.T, c config, s *leak.Scenario, record *leak.Record, dir leak.RunDir) {
+// conclude fails the test unless the outcome is the expected one.
+func conclude(t *testing.T, c config, m *measurement) {
 	t.Helper()
-	verdict := checks.Judge(s, record)
-	report := writeReport(reports.Input{Scenario: s, Record: record, Verdict: verdict, RunDir: string(dir)}, dir)
-	v := verdict.Variants[0]
-	failures := failed(record)
+	report := writeReport(m.Input, leak.RunDir(m.RunDir))
+	v := m.Verdict.Variants[0]
+	failures := failed(m.Record)
 	if failures != "" {
 		t.Errorf("leaktest: %s", failures)
 	}
@@ -205,7 +231,7 @@ func (c config) scenario(test string) *leak.Scenario {
 		Name: strings.Trim(notSlug.ReplaceAllString(strings.ToLower(test), "-"), "-"), Description: "The operation of " + test + ", repeated by leaktest.",
 	}}
 	s.Spec = leak.Spec{
-		For: leak.Duration(c.budget), Linger: leak.Duration(c.linger), Control: controlRounds,
+		For: leak.Duration(cmp.Or(c.budget, defaultBudget)), Linger: leak.Duration(c.linger), Control: controlRounds,
 		Subject: leak.SubjectSpec{Command: []string{test}},
 		Round:   []leak.Block[leak.Action]{{Kind: "operation", Name: "operation", Value: &operations{Times: 1, Concurrency: c.concurrency}}},
 		Settle:  leak.SettleSpec{Quiet: leak.Duration(quiet), Timeout: leak.Duration(settleTimeout)},
