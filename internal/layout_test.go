@@ -19,7 +19,7 @@ const module = "github.com/leakrig/leakrig"
 var rows = [][]string{
 	{"cmd/leakrig"},
 	{"fleet"},
-	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports", "bisect"},
+	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports", "bisect", "terminal"},
 	{"cluster/nodeimage"},
 	{"cluster/upstream", "cluster/journal"},
 	{"leak", "stats", "leak/group", "leak/procs"},
@@ -39,7 +39,7 @@ var guests = map[string][]string{
 	"github.com/HdrHistogram":                {"load"},
 	"golang.org/x/mod":                       {"cluster/upstream", "bisect"},
 	"golang.org/x/sync":                      {"cmd/leakrig"},
-	"golang.org/x/term":                      {"cmd/leakrig"},
+	"golang.org/x/term":                      {"terminal"},
 	"github.com/go-logr/logr":                {"cluster"},
 	"github.com/chromedp":                    {"internal/e2e"},
 	"github.com/rogpeppe":                    {"cmd/leakrig"},

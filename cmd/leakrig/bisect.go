@@ -21,6 +21,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/scenarios"
 	"github.com/leakrig/leakrig/subjects"
+	"github.com/leakrig/leakrig/terminal"
 )
 
 // bisectPrefix begins the name of a bisection's directory.
@@ -129,8 +130,8 @@ func (b *bisection) run(c *cobra.Command) (int, error) {
 	}
 	begun := time.Now()
 	b.hidden.AddAll(knownSecrets(b.args)...)
-	progress := newProgress(os.Stderr)
-	progress.secrets = b.hidden
+	progress := terminal.NewProgress(os.Stderr)
+	progress.Secrets = b.hidden
 	defer progress.Done()
 	var record *bisect.Record
 	if b.resume != "" {

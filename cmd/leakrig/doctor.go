@@ -14,6 +14,7 @@ import (
 	"github.com/leakrig/leakrig/cluster"
 	"github.com/leakrig/leakrig/cluster/nodeimage"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/terminal"
 )
 
 func doctorCommand() *cobra.Command {
@@ -115,7 +116,7 @@ earlier builds.`,
 			if err != nil {
 				return err
 			}
-			progress := newProgress(os.Stderr)
+			progress := terminal.NewProgress(os.Stderr)
 			defer progress.Done()
 			start := time.Now()
 			ref, err := nodeimage.Build(c.Context(), nodeimage.Options{Kubernetes: kubernetes, Engine: e, Cache: cache, Progress: progress})

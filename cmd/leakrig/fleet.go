@@ -23,6 +23,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
 	"github.com/leakrig/leakrig/subjects"
+	"github.com/leakrig/leakrig/terminal"
 )
 
 // fleetFlags are the flags of `leakrig fleet`.
@@ -220,12 +221,12 @@ func (f *fleetFlags) survey(c *cobra.Command) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	progress := newProgress(os.Stderr)
+	progress := terminal.NewProgress(os.Stderr)
 	defer progress.Done()
 	secrets := knownSecrets(f.args)
 	secrets.AddAll(tokenOf(f.TokenFile, "."))
 	f.hidden.AddAll(secrets...)
-	progress.secrets = f.hidden
+	progress.Secrets = f.hidden
 	args := keptArgs(f.args, nil, secrets)
 	config := fleet.Config{
 		Lister: lister, Poller: profiles.NewSweep(f.label), Vitals: profiles.Vitals, Every: f.every, For: f.during,

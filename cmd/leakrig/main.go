@@ -17,6 +17,7 @@ import (
 
 	"github.com/leakrig/leakrig/cluster"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/terminal"
 )
 
 func main() {
@@ -42,7 +43,7 @@ func run(args []string) int {
 	a := &app{args: args}
 	root := a.command()
 	root.SetArgs(args)
-	out := leak.NewOutput(coloured(os.Stdout))
+	out := leak.NewOutput(terminal.Coloured(os.Stdout))
 	root.SetOut(out)
 	err := root.ExecuteContext(ctx)
 	if unwritten := out.Flush(); err == nil && errors.Is(unwritten, leak.ErrOutput) {

@@ -19,6 +19,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/scenarios"
 	"github.com/leakrig/leakrig/subjects"
+	"github.com/leakrig/leakrig/terminal"
 )
 
 // observation is what `leakrig observe` and `leakrig soak` make a scenario of.
@@ -260,9 +261,9 @@ func (o *observation) run(c *cobra.Command) (int, error) {
 		return 0, &leak.UsageError{Err: err}
 	}
 	o.hidden.AddAll(knownSecrets(o.args)...)
-	progress := newProgress(os.Stderr)
-	progress.silent = o.brief
-	progress.secrets = o.hidden
+	progress := terminal.NewProgress(os.Stderr)
+	progress.Silent = o.brief
+	progress.Secrets = o.hidden
 	defer progress.Done()
 	if err := o.findProcess(c.Context(), progress); err != nil {
 		return 0, err
@@ -284,7 +285,7 @@ func (o *observation) run(c *cobra.Command) (int, error) {
 	if err := errors.Join(checks.Feasible(s, 1), launcher.Check(s.Spec.Variants)); err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
-	progress.secrets = &private.secrets
+	progress.Secrets = &private.secrets
 	return o.once(c, private, s, s.Spec.Variants, leak.Kind[leak.Provider]{}, launcher, progress, format)
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/leakrig/leakrig/runner"
 	"github.com/leakrig/leakrig/scenarios"
 	"github.com/leakrig/leakrig/subjects"
+	"github.com/leakrig/leakrig/terminal"
 )
 
 // checkEvery is how often a run asks whether its cluster still answers: often enough that a cluster
@@ -168,9 +169,9 @@ func (f *runFlags) run(c *cobra.Command, name string) (int, error) {
 	if err := program.CheckProgram(variants); err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
-	progress := newProgress(os.Stderr)
-	progress.silent = f.brief
-	progress.secrets = &private.secrets
+	progress := terminal.NewProgress(os.Stderr)
+	progress.Silent = f.brief
+	progress.Secrets = &private.secrets
 	defer progress.Done()
 	provider, err := f.provider(c.Context(), s, variants, progress)
 	if err != nil {
@@ -221,7 +222,7 @@ func (f *runFlags) repeat(w io.Writer, once func() (int, error)) (int, error) {
 }
 
 // once is one run: measured, judged, reported.
-func (f *runFlags) once(c *cobra.Command, private private, s *leak.Scenario, variants []leak.Variant, provider leak.Kind[leak.Provider], launcher *subjects.Launcher, progress *progress, format reports.Format) (int, error) {
+func (f *runFlags) once(c *cobra.Command, private private, s *leak.Scenario, variants []leak.Variant, provider leak.Kind[leak.Provider], launcher *subjects.Launcher, progress *terminal.Progress, format reports.Format) (int, error) {
 	dir, _, release, err := f.recorded(s, private.text, progress, func(dir leak.RunDir) (*leak.Record, error) {
 		return f.measure(c.Context(), s, variants, provider, launcher, dir, progress, private)
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/scenarios"
+	"github.com/leakrig/leakrig/terminal"
 )
 
 // selfCheckPrefix marks the scenarios of the library that calibrate leakrig.
@@ -98,7 +99,7 @@ func (f *selfCheck) check(c *cobra.Command) (int, error) {
 	if f.options.Cache, err = cacheDir(); err != nil {
 		return 0, err
 	}
-	progress := newProgress(os.Stderr)
+	progress := terminal.NewProgress(os.Stderr)
 	defer progress.Done()
 	group, ctx := errgroup.WithContext(c.Context())
 	group.SetLimit(f.parallel)
