@@ -18,7 +18,7 @@ const module = "github.com/leakrig/leakrig"
 // same layer.
 var rows = [][]string{
 	{"cmd/leakrig"},
-	{"fleet"},
+	{"fleet", "session"},
 	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports", "bisect", "terminal"},
 	{"cluster/nodeimage"},
 	{"cluster/upstream", "cluster/journal"},
@@ -31,14 +31,14 @@ var rows = [][]string{
 var guests = map[string][]string{
 	"gopkg.in/yaml.v3":                       {"scenarios"},
 	"github.com/google/pprof":                {"profiles"},
-	"github.com/prometheus/":                 {"fleet"},
+	"github.com/prometheus/":                 {"fleet", "session"},
 	"github.com/spf13/":                      {"cmd/leakrig"},
 	"k8s.io/":                                {"cluster", "load"},
 	"sigs.k8s.io/":                           {"cluster"},
 	"github.com/google/go-containerregistry": {"cluster"},
 	"github.com/HdrHistogram":                {"load"},
 	"golang.org/x/mod":                       {"cluster/upstream", "bisect"},
-	"golang.org/x/sync":                      {"cmd/leakrig"},
+	"golang.org/x/sync":                      {"session"},
 	"golang.org/x/term":                      {"terminal"},
 	"github.com/go-logr/logr":                {"cluster"},
 	"github.com/chromedp":                    {"internal/e2e"},

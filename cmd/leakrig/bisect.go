@@ -20,6 +20,7 @@ import (
 	"github.com/leakrig/leakrig/bisect"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/scenarios"
+	"github.com/leakrig/leakrig/session"
 	"github.com/leakrig/leakrig/subjects"
 	"github.com/leakrig/leakrig/terminal"
 )
@@ -35,14 +36,14 @@ const (
 
 // bisection are the flags of `leakrig bisect`.
 type bisection struct {
-	runFlags
+	session.Options
 	question bisect.Question
 	variant  string
 	resume   string
 	seal     leak.Seal // that of the record that is gone on with
 	fresh    bool
 	// private is what is not kept; accept takes a record that was changed.
-	private private
+	private session.Private
 	accept  bool
 	// repo and ends, bad and good, are those of a search over commits.
 	repo subjects.Repo
@@ -50,7 +51,7 @@ type bisection struct {
 }
 
 func (a *app) bisectCommand() *cobra.Command {
-	b := &bisection{runFlags: runFlags{args: a.args, hidden: &a.hidden, times: 1}}
+	b := &bisection{Options: session.Options{Args: a.args, Version: version(), Hidden: &a.hidden, Times: 1}}
 	c := &cobra.Command{
 		Use:   "bisect NAME|FILE",
 		Short: "Find the version or commit that introduced or fixed a leak",
@@ -102,20 +103,20 @@ Exit codes:   0 found · 1 an end does not show the given outcome · 2 bad usage
 	acceptFlag(c, &b.accept)
 	f.BoolVar(&b.fresh, "fresh", false, "do not resume an interrupted search")
 	f.IntVar(&q.Rounds, "rounds", 0, "number of measured rounds, instead of the scenario's")
-	wordFlag(c, &q.Cluster, "cluster", "auto", append([]string{"auto"}, kinds().Providers...), "provider of the cluster")
+	wordFlag(c, &q.Cluster, "cluster", "auto", append([]string{"auto"}, session.Kinds().Providers...), "provider of the cluster")
 	f.StringVar(&q.Placement, "placement", "", "placement of the subject, process or pod, instead of the scenario's")
 	f.StringVar(&q.Source, "source", "", "checkout with subjects/ (default: searched from the current folder up)")
-	f.StringArrayVar(&b.set, "set", nil, "value of a parameter of the scenario, `name=value` (repeatable)")
-	f.StringVar(&b.runsDir, "runs-dir", "runs", "folder for run directories")
-	f.StringVar(&b.options.KubeconfigFile, "kubeconfig", "", "kubeconfig `file` of an existing cluster (default: as kubectl)")
-	f.StringVar(&b.options.Context, "context", "", "context of an existing cluster (default: the current one)")
-	f.BoolVar(&b.options.Yes, "yes", false, "run on a context that looks like production")
-	workerFlags(c, &b.options)
+	f.StringArrayVar(&b.Set, "set", nil, "value of a parameter of the scenario, `name=value` (repeatable)")
+	f.StringVar(&b.RunsDir, "runs-dir", "runs", "folder for run directories")
+	f.StringVar(&b.Clusters.KubeconfigFile, "kubeconfig", "", "kubeconfig `file` of an existing cluster (default: as kubectl)")
+	f.StringVar(&b.Clusters.Context, "context", "", "context of an existing cluster (default: the current one)")
+	f.BoolVar(&b.Clusters.Yes, "yes", false, "run on a context that looks like production")
+	workerFlags(c, &b.Clusters)
 	var names []string
 	for _, format := range bisect.Formats() {
 		names = append(names, format.Name)
 	}
-	wordFlag(c, &b.format, "format", "text", names, "output format")
+	wordFlag(c, &b.Format, "format", "text", names, "output format")
 	c.ValidArgsFunction = scenarioArgs
 	completeWith(c, "variant", variantsOf)
 	completeWith(c, "set", parametersOf)
@@ -124,14 +125,14 @@ Exit codes:   0 found · 1 an end does not show the given outcome · 2 bad usage
 }
 
 func (b *bisection) run(c *cobra.Command) (int, error) {
-	format, err := findBisectFormat(b.format)
+	format, err := findBisectFormat(b.Format)
 	if err != nil {
 		return 0, err
 	}
 	begun := time.Now()
-	b.hidden.AddAll(knownSecrets(b.args)...)
+	b.Hidden.AddAll(session.KnownSecrets(b.Args)...)
 	progress := terminal.NewProgress(os.Stderr)
-	progress.Secrets = b.hidden
+	progress.Secrets = b.Hidden
 	defer progress.Done()
 	var record *bisect.Record
 	if b.resume != "" {
@@ -141,7 +142,7 @@ func (b *bisection) run(c *cobra.Command) (int, error) {
 		if !record.Open() {
 			progress.Log("%s is finished: this is its answer", b.resume)
 			code, err := b.print(c.OutOrStdout(), format, record, b.resume)
-			return sealedCode(code, b.seal, b.accept), err
+			return session.SealedCode(code, b.seal, b.accept), err
 		}
 	}
 	src, s, err := b.open(c.Context())
@@ -167,9 +168,9 @@ func (b *bisection) run(c *cobra.Command) (int, error) {
 		if err := w.buildEnds(c.Context(), record); err != nil {
 			return 0, err
 		}
-		made, err := newDir(b.runsDir, s.Metadata.Name, bisectPrefix)
+		made, err := session.NewDir(b.RunsDir, s.Metadata.Name, bisectPrefix)
 		if err == nil {
-			err = made.WriteFile(leak.ScenarioFile, b.private.text)
+			err = made.WriteFile(leak.ScenarioFile, b.private.Text)
 		}
 		if err != nil {
 			return 0, err
@@ -179,7 +180,7 @@ func (b *bisection) run(c *cobra.Command) (int, error) {
 	w.dir, w.record = leak.RunDir(dir), record
 	err = bisect.Run(c.Context(), bisect.Config{
 		Record: record, Oracle: w, Progress: progress, Now: time.Now, Begun: begun,
-		Save: func(r *bisect.Record) error { return bisect.Write(dir, r, b.private.secrets...) },
+		Save: func(r *bisect.Record) error { return bisect.Write(dir, r, b.private.Secrets...) },
 	})
 	err = errors.Join(err, w.close())
 	progress.Done()
@@ -193,7 +194,7 @@ func (b *bisection) run(c *cobra.Command) (int, error) {
 		return 0, err
 	}
 	code, err := b.print(c.OutOrStdout(), format, record, dir)
-	return sealedCode(code, b.seal, b.accept), err
+	return session.SealedCode(code, b.seal, b.accept), err
 }
 
 // read reads the record of a bisection. It refuses an altered one, unless accepted.
@@ -204,7 +205,7 @@ func (b *bisection) read(dir string) (*bisect.Record, error) {
 	}
 	if err == nil && !b.seal.Unsealed { // a search that was begun without a seal has none at its end
 		b.seal = seal
-		warnSeal(dir, seal, b.accept)
+		session.WarnSeal(dir, seal, b.accept)
 	}
 	return record, err
 }
@@ -252,7 +253,7 @@ func (b *bisection) reopen() (*bisect.Record, error) {
 	}
 	b.question = record.Question
 	b.variant = record.Question.Variant
-	given, err := b.parameters()
+	given, err := b.Parameters()
 	if err != nil {
 		return nil, &leak.UsageError{Err: err}
 	}
@@ -262,7 +263,7 @@ func (b *bisection) reopen() (*bisect.Record, error) {
 		case value == leak.Redacted:
 			return nil, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("resume: the value of %s was not kept", name), "give it again, --set %s=…", name)}
 		default:
-			b.set = append(b.set, name+"="+value)
+			b.Set = append(b.Set, name+"="+value)
 		}
 	}
 	return record, nil
@@ -294,7 +295,7 @@ func (b *bisection) sameScenario(dir string) error {
 	if err != nil {
 		return &leak.UsageError{Err: fmt.Errorf("resume: %w", err)}
 	}
-	if !bytes.Equal(was, b.private.text) {
+	if !bytes.Equal(was, b.private.Text) {
 		return &leak.UsageError{Err: leak.WithHint(fmt.Errorf("resume: %s has changed since", b.question.Scenario), "start over, without --resume")}
 	}
 	return nil
@@ -302,11 +303,11 @@ func (b *bisection) sameScenario(dir string) error {
 
 // unfinished finds the newest bisection with the same question that is not over, nil where there is none.
 func (b *bisection) unfinished(s *leak.Scenario) (*bisect.Record, string) {
-	dirs, _ := filepath.Glob(filepath.Join(b.runsDir, s.Metadata.Name, bisectPrefix+"*"))
+	dirs, _ := filepath.Glob(filepath.Join(b.RunsDir, s.Metadata.Name, bisectPrefix+"*"))
 	slices.Sort(dirs)
 	for _, dir := range slices.Backward(dirs) {
 		record, err := bisect.Read(dir)
-		if err == nil && record.Open() && sameQuestion(record.Question, b.question, b.private.secrets) && b.sameScenario(dir) == nil {
+		if err == nil && record.Open() && sameQuestion(record.Question, b.question, b.private.Secrets) && b.sameScenario(dir) == nil {
 			return record, dir
 		}
 	}
@@ -353,31 +354,31 @@ func (b *bisection) open(ctx context.Context) (scenarios.Source, *leak.Scenario,
 			}
 		}
 	}
-	set, err := b.parameters()
+	set, err := b.Parameters()
 	if err != nil {
 		return none, nil, &leak.UsageError{Err: err}
 	}
-	src, s, err := open(q.Scenario, maps.Clone(set))
+	src, s, err := session.Open(q.Scenario, maps.Clone(set))
 	if err == nil {
-		b.private, err = b.hide(src, s)
+		b.private, err = b.Hide(src, s)
 	}
 	if err != nil {
 		return none, nil, err
 	}
 	for name := range set {
-		set[name] = b.private.parameters[name]
+		set[name] = b.private.Parameters[name]
 	}
-	b.args = b.private.args
+	b.Args = b.private.Args
 	q.Set = set
-	b.cluster, b.placement, b.source, b.rounds = q.Cluster, q.Placement, q.Source, q.Rounds
+	b.Cluster, b.Placement, b.Source, b.Rounds = q.Cluster, q.Placement, q.Source, q.Rounds
 	if err := b.choose(s); err != nil {
 		return none, nil, &leak.UsageError{Err: err}
 	}
-	b.variants = []string{q.Variant}
-	if _, err := b.apply(s); err != nil {
+	b.Variants = []string{q.Variant}
+	if _, err := b.Apply(s); err != nil {
 		return none, nil, &leak.UsageError{Err: err}
 	}
-	if err := prepare(s, src); err != nil {
+	if err := session.Prepare(s, src); err != nil {
 		return none, nil, &leak.UsageError{Err: err}
 	}
 	if q.Kind == bisect.OfCommit {
@@ -440,7 +441,7 @@ func (b *bisection) choose(s *leak.Scenario) error {
 		}
 	case len(v.Node) > 0:
 		q.Kind = bisect.OfNode
-		_, err := repinned(v, b.modules(q.Bad))
+		_, err := session.Repinned(v, b.modules(q.Bad))
 		return err
 	case s.Spec.Subject.Build != "":
 		q.Kind = bisect.OfModule

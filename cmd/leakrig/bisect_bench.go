@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/bisect"
-	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/runner"
 	"github.com/leakrig/leakrig/scenarios"
+	"github.com/leakrig/leakrig/session"
 	"github.com/leakrig/leakrig/subjects"
 )
 
@@ -31,7 +31,7 @@ type bench struct {
 	src      scenarios.Source
 	scenario *leak.Scenario
 	chosen   leak.Variant
-	provider leak.Kind[leak.Provider]
+	provider session.Provider
 	progress leak.Progress
 	works    *aheadBuilder
 	scratch  string
@@ -73,23 +73,23 @@ func (b *bisection) bench(ctx context.Context, src scenarios.Source, s *leak.Sce
 	first := w.chosen
 	if b.question.Kind == bisect.OfNode {
 		var err error
-		if first, err = repinned(w.chosen, b.modules(b.question.Bad)); err != nil {
+		if first, err = session.Repinned(w.chosen, b.modules(b.question.Bad)); err != nil {
 			return nil, &leak.UsageError{Err: err}
 		}
 	}
 	var err error
-	if w.provider, err = b.provider(ctx, s, []leak.Variant{first}, progress); err != nil {
+	if w.provider, err = b.ChooseProvider(ctx, s, []leak.Variant{first}, progress); err != nil {
 		return nil, err
 	}
 	if b.question.Kind == bisect.OfCommit {
 		_, _, err = w.inRepo()
 	} else {
-		err = b.launcher(src, s, w.provider.Name).Check([]leak.Variant{w.chosen})
+		err = b.Launcher(src, s, w.provider.Name).Check([]leak.Variant{w.chosen})
 	}
 	if err != nil {
 		return nil, &leak.UsageError{Err: err}
 	}
-	if w.scratch, w.remove, err = newScratch(); err != nil {
+	if w.scratch, w.remove, err = session.NewScratch(); err != nil {
 		return nil, err
 	}
 	w.works = newAheadBuilder(w.make)
@@ -125,7 +125,7 @@ func (w *bench) down() error {
 
 // make builds one version; behind is set where it is built behind the measurement of another one.
 func (w *bench) make(ctx context.Context, c bisect.Candidate, behind bool) (*made, error) {
-	m := &made{launcher: w.launcher(w.src, w.scenario, w.provider.Name), variant: w.chosen}
+	m := &made{launcher: w.Launcher(w.src, w.scenario, w.provider.Name), variant: w.chosen}
 	name := safe(c.Version)
 	m.launcher.Scratch = filepath.Join(w.scratch, "subjects", name)
 	m.launcher.Builder.Cache = filepath.Join(w.scratch, "builds")
@@ -133,10 +133,10 @@ func (w *bench) make(ctx context.Context, c bisect.Candidate, behind bool) (*mad
 	switch w.question.Kind {
 	case bisect.OfNode:
 		var err error
-		if m.variant, err = repinned(w.chosen, w.modules(c.Version)); err != nil {
+		if m.variant, err = session.Repinned(w.chosen, w.modules(c.Version)); err != nil {
 			return nil, err
 		}
-		if err := w.preflight(ctx, w.provider, w.scenario, []leak.Variant{m.variant}, w.progress); err != nil {
+		if err := w.Preflight(ctx, w.provider, w.scenario, []leak.Variant{m.variant}, w.progress); err != nil {
 			return nil, err
 		}
 	case bisect.OfModule:
@@ -164,7 +164,7 @@ func (w *bench) inRepo() (base, command string, err error) {
 		command, err = w.repo.Inside(spec.Command[0])
 		return "", command, err
 	}
-	builder := w.launcher(w.src, w.scenario, w.provider.Name).Builder
+	builder := w.Launcher(w.src, w.scenario, w.provider.Name).Builder
 	folder, err := builder.Folder(spec.Build)
 	if err != nil {
 		return "", "", err
@@ -241,24 +241,25 @@ func (w *bench) Measure(ctx context.Context, c bisect.Candidate, ahead []bisect.
 		os.RemoveAll(string(dir)) // it is in no record
 		return step, err
 	}
-	if len(w.private.secrets) > 0 {
-		if err := redactLogs(dir, w.private.secrets); err != nil {
+	if len(w.private.Secrets) > 0 {
+		if err := session.RedactLogs(dir, w.private.Secrets); err != nil {
 			return step, err
 		}
 	}
-	s, record, seal, err := readRun(dir, "", leak.OfFiles) // what was kept is what is judged
+	s, record, seal, err := session.ReadRun(dir, "", leak.OfFiles) // what was kept is what is judged
 	if err != nil {
 		return step, err
 	}
-	text, err := findFormat("text")
+	text, err := session.FindFormat("text")
+	var verdict *leak.Verdict
 	if err == nil {
-		_, err = conclude(io.Discard, dir, s, record, text, conclusion{write: true, fresh: true, own: w.own(job.made), seal: seal, secrets: w.private.secrets})
+		verdict, _, err = session.Conclude(io.Discard, dir, s, record, text, session.Conclusion{Write: true, Fresh: true, Own: w.own(job.made), Seal: seal, Secrets: w.private.Secrets})
 	}
 	if err != nil {
 		return step, err
 	}
 	step.Run = filepath.Base(string(dir))
-	vv := checks.Judge(s, record).Variants[0]
+	vv := verdict.Variants[0]
 	step.State, step.Reason, step.Growth = state(vv.Outcome), vv.Reason, growth(vv)
 	if !seal.Holds() {
 		step.State, step.Reason = bisect.Unsure, seal.String()
@@ -283,7 +284,7 @@ func (w *bench) stepDir(c bisect.Candidate) (leak.RunDir, error) {
 			continue // of an earlier session, whose steps were fewer
 		}
 		if err == nil {
-			err = dir.WriteFile(leak.ScenarioFile, w.private.text)
+			err = dir.WriteFile(leak.ScenarioFile, w.private.Text)
 		}
 		return dir, err
 	}
@@ -291,14 +292,14 @@ func (w *bench) stepDir(c bisect.Candidate) (leak.RunDir, error) {
 
 // runOne runs the scenario with one version. An error means that no version could be measured.
 func (w *bench) runOne(ctx context.Context, m *made, c bisect.Candidate, dir leak.RunDir) (*leak.Record, error) {
-	f := w.runFlags
-	f.args = w.question.RunArgs(c.Version)
-	config := f.config(w.scenario, []leak.Variant{m.variant}, dir, step{w.progress, c.Name(), m.variant.Name})
+	f := w.Options
+	f.Args = w.question.RunArgs(c.Version)
+	config := f.RunnerConfig(w.scenario, []leak.Variant{m.variant}, dir, step{w.progress, c.Name(), m.variant.Name})
 	config.Launcher, config.Shared = built{m.launcher}, !config.OwnClusters
-	w.private.clean(&config)
-	config.Args = keptArgs(f.args, w.private.parameters, w.private.secrets)
+	w.private.Clean(&config)
+	config.Args = session.KeptArgs(f.Args, w.private.Parameters, w.private.Secrets)
 	var boots error
-	if w.provider.New != nil {
+	if w.provider.Provider != nil {
 		config.Boot = func(ctx context.Context, v leak.Variant) (leak.Cluster, error) {
 			var c leak.Cluster
 			c, boots = w.boot(ctx, v, dir)
@@ -306,7 +307,7 @@ func (w *bench) runOne(ctx context.Context, m *made, c bisect.Candidate, dir lea
 		}
 	}
 	record, err := runner.Run(ctx, config)
-	if err == nil && complete(record) {
+	if err == nil && session.Complete(record) {
 		os.RemoveAll(dir.Path("cluster")) // of interest only when something went wrong
 	}
 	if config.OwnClusters {
@@ -322,11 +323,11 @@ func (w *bench) boot(ctx context.Context, v leak.Variant, dir leak.RunDir) (leak
 	}
 	start := time.Now()
 	w.record.Boots++
-	b := boot{
-		provider: w.provider, run: runID(w.dir), logs: dir.Path("cluster"),
-		scratch: filepath.Join(w.scratch, fmt.Sprintf("cluster-%d", w.record.Boots)),
+	b := session.Boot{
+		Provider: w.provider, Run: session.RunID(w.dir), Logs: dir.Path("cluster"),
+		Scratch: filepath.Join(w.scratch, fmt.Sprintf("cluster-%d", w.record.Boots)),
 	}
-	c, err := b.up(ctx, w.scenario, v, w.progress)
+	c, err := b.Up(ctx, w.scenario, v, w.progress)
 	w.record.BootSeconds += time.Since(start).Seconds()
 	if err == nil && !w.scenario.Spec.OwnClusters() {
 		w.shared = c

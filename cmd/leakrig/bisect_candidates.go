@@ -10,6 +10,7 @@ import (
 
 	"github.com/leakrig/leakrig/bisect"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/session"
 	"github.com/leakrig/leakrig/subjects"
 )
 
@@ -19,7 +20,7 @@ const maxCandidates = 20_000
 // begin makes the record of a new search, with the candidates, each of which was resolved.
 func (b *bisection) begin(ctx context.Context, s *leak.Scenario, progress leak.Progress) (*bisect.Record, error) {
 	record := &bisect.Record{
-		Schema: bisect.Schema, Scenario: s.Metadata.Name, Leakrig: version(), Args: b.args,
+		Schema: bisect.Schema, Scenario: s.Metadata.Name, Leakrig: b.Version, Args: b.Args,
 		Started: time.Now().UTC().Truncate(time.Millisecond), Steps: []bisect.Step{},
 	}
 	var err error
@@ -72,7 +73,7 @@ func (b *bisection) versions(ctx context.Context, record *bisect.Record, progres
 	}
 	if err != nil {
 		// The ends and what was named may be had all the same.
-		progress.Log("no list of versions: %s", firstLine(err.Error()))
+		progress.Log("no list of versions: %s", session.FirstLine(err.Error()))
 	}
 	for _, v := range listed {
 		switch {

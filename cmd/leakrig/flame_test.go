@@ -24,6 +24,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
 	"github.com/leakrig/leakrig/reports"
+	"github.com/leakrig/leakrig/session"
 )
 
 // kept holds what the test leaks, park what its goroutines wait for.
@@ -76,7 +77,7 @@ func TestFlameTotalsAreThoseOfPprof(t *testing.T) {
 	runtime.KeepAlive(kept)
 
 	in := reports.Input{Record: &leak.Record{Schema: 1, Variants: []leak.VariantRecord{vr}}, RunDir: dir}
-	f, err := findFormat("svg")
+	f, err := session.FindFormat("svg")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/leakrig/leakrig/fleet"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
+	"github.com/leakrig/leakrig/session"
 	"github.com/leakrig/leakrig/subjects"
 	"github.com/leakrig/leakrig/terminal"
 )
@@ -30,7 +31,7 @@ import (
 type fleetFlags struct {
 	args   []string
 	hidden *leak.Secrets
-	endpoint
+	session.Endpoint
 	selector, namespace string
 	allNamespaces       bool
 	targets             string
@@ -88,7 +89,7 @@ The exit code is 1 if a process leaks.
 	o.StringVar(&f.options.KubeconfigFile, "kubeconfig", "", "kubeconfig `file` of the cluster (default: as kubectl)")
 	o.StringVar(&f.options.Context, "context", "", "context of the cluster (default: the current one)")
 	o.StringVar(&f.runsDir, "runs-dir", "runs", "folder for run directories")
-	f.endpoint.addFlags(c)
+	addEndpointFlags(c, &f.Endpoint)
 	wordFlag(c, &f.format, "format", "text", fleetFormats, "output format")
 	return c
 }
@@ -144,7 +145,7 @@ func (b *fleetBounds) judge(c *cobra.Command, dir leak.RunDir, format string, ac
 	if err != nil {
 		return 0, err
 	}
-	warnSeal(string(dir), seal, accept)
+	session.WarnSeal(string(dir), seal, accept)
 	if !seal.Holds() {
 		r.Warnings = append(r.Warnings, seal.String())
 	}
@@ -210,24 +211,24 @@ func (f *fleetFlags) survey(c *cobra.Command) (int, error) {
 	if err := f.check(); err != nil {
 		return 0, err
 	}
-	if err := f.absolute(); err != nil {
+	if err := f.Absolute(); err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
 	lister, err := f.lister(c.InOrStdin())
 	if err != nil {
 		return 0, err
 	}
-	dir, err := newRunDir(f.runsDir, "fleet")
+	dir, err := session.NewRunDir(f.runsDir, "fleet")
 	if err != nil {
 		return 0, err
 	}
 	progress := terminal.NewProgress(os.Stderr)
 	defer progress.Done()
-	secrets := knownSecrets(f.args)
-	secrets.AddAll(tokenOf(f.TokenFile, "."))
+	secrets := session.KnownSecrets(f.args)
+	secrets.AddAll(session.TokenOf(f.TokenFile, "."))
 	f.hidden.AddAll(secrets...)
 	progress.Secrets = f.hidden
-	args := keptArgs(f.args, nil, secrets)
+	args := session.KeptArgs(f.args, nil, secrets)
 	config := fleet.Config{
 		Lister: lister, Poller: profiles.NewSweep(f.label), Vitals: profiles.Vitals, Every: f.every, For: f.during,
 		Timeout: f.timeout, Concurrency: max(1, f.concurrency), Counter: cmp.Or(f.counter, f.label), Label: f.label != "", Progress: progress,
@@ -289,7 +290,7 @@ func (f *fleetFlags) lister(stdin io.Reader) (fleet.Lister, error) {
 	}
 	if f.targets != "" {
 		return &fleet.List{File: f.targets, Stdin: stdin, Reach: func(address string) (fleet.Target, error) {
-			return reachTarget(address, f.Pprof, f.access(), port, path)
+			return reachTarget(address, f.Pprof, f.Access(), port, path)
 		}}, nil
 	}
 	pods, err := cluster.NewPods(f.options, cluster.PodQuery{Selector: f.selector, Namespace: f.namespace, All: f.allNamespaces, Port: f.port, Forward: f.via == viaForward})

@@ -15,6 +15,8 @@ import (
 	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/scenarios"
+	"github.com/leakrig/leakrig/session"
+	"github.com/leakrig/leakrig/terminal"
 )
 
 // schemaFile is the JSON schema next to a scenario, for editors.
@@ -99,7 +101,7 @@ func (s start) write(out io.Writer) error {
 		}
 	}
 	if _, err := os.Lstat(filepath.Join(s.dir, schemaFile)); err != nil {
-		schema, err := scenarios.Schema(kinds())
+		schema, err := scenarios.Schema(session.Kinds())
 		if err != nil {
 			return err
 		}
@@ -116,9 +118,9 @@ func (s start) write(out io.Writer) error {
 		next = filepath.Join(s.dir, scenario)
 	}
 	if s.Subject {
-		fmt.Fprintln(out, asCalled("\nnext: `leakrig run "+next+"`"))
+		fmt.Fprintln(out, terminal.AsCalled("\nnext: `leakrig run "+next+"`"))
 	} else {
-		fmt.Fprintln(out, asCalled("\nnext: say in "+next+" which program is meant and what load it gets, then `leakrig run "+next+"`"))
+		fmt.Fprintln(out, terminal.AsCalled("\nnext: say in "+next+" which program is meant and what load it gets, then `leakrig run "+next+"`"))
 	}
 	return nil
 }
@@ -135,7 +137,7 @@ func (s start) render(name string) ([]byte, error) {
 
 // valid holds what is about to be written to what `leakrig validate` would say of it.
 func (s start) valid(file string, text []byte) error {
-	loaded, err := scenarios.Load(scenarios.Source{Name: file, Data: text}, kinds())
+	loaded, err := scenarios.Load(scenarios.Source{Name: file, Data: text}, session.Kinds())
 	if err != nil {
 		return err
 	}

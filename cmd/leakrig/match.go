@@ -14,6 +14,8 @@ import (
 	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
+	"github.com/leakrig/leakrig/scenarios"
+	"github.com/leakrig/leakrig/session"
 )
 
 type matchFlags struct {
@@ -62,11 +64,11 @@ func (f *matchFlags) match(out io.Writer, dir leak.RunDir, path string) (int, er
 	if f.top < 0 || f.minShare < 0 || f.minShare > 1 {
 		return 0, &leak.UsageError{Err: errors.New("--top must not be negative, --min-share is between 0 and 1")}
 	}
-	s, record, seal, err := readRun(dir, "", leak.OfRecord)
+	s, record, seal, err := session.ReadRun(dir, "", leak.OfRecord)
 	if err != nil {
 		return 0, err
 	}
-	warnSeal(string(dir), seal, f.accept)
+	session.WarnSeal(string(dir), seal, f.accept)
 	v, err := f.chosen(s, record.Shown(checks.Judge(s, record)))
 	if err != nil {
 		return 0, err
@@ -108,7 +110,7 @@ func (f *matchFlags) match(out io.Writer, dir leak.RunDir, path string) (int, er
 	if m.Share() < f.minShare {
 		return leak.ExitNotMet, err
 	}
-	return sealedCode(leak.ExitMet, seal, f.accept), err
+	return session.SealedCode(leak.ExitMet, seal, f.accept), err
 }
 
 // chosen is the variant whose growth is looked for.
@@ -128,7 +130,7 @@ func (f *matchFlags) chosen(s *leak.Scenario, record *leak.Record) (*leak.Varian
 		for _, v := range record.Variants {
 			names = append(names, v.Name)
 		}
-		return nil, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--variant %s: the run has no such variant", name), "%s", oneOfHint(name, names))}
+		return nil, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--variant %s: the run has no such variant", name), "%s", scenarios.OneOf(name, names))}
 	}
 	if len(v.Snapshots) < 2 {
 		return nil, fmt.Errorf("%s: no round was measured", v.Name)

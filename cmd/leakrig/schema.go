@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leakrig/leakrig/scenarios"
+	"github.com/leakrig/leakrig/session"
 )
 
 func schemaCommand() *cobra.Command {
@@ -19,7 +20,7 @@ writes a comment into scenarios that refers to the schema:
 		Example: "  leakrig schema > " + schemaFile,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			text, err := scenarios.Schema(kinds())
+			text, err := scenarios.Schema(session.Kinds())
 			if err != nil {
 				return err
 			}
