@@ -18,7 +18,8 @@ const module = "github.com/leakrig/leakrig"
 // same layer.
 var rows = [][]string{
 	{"cmd/leakrig"},
-	{"fleet", "session"},
+	{"fleet"},
+	{"session"},
 	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports", "bisect", "terminal"},
 	{"cluster/nodeimage"},
 	{"cluster/upstream", "cluster/journal"},
@@ -31,7 +32,7 @@ var rows = [][]string{
 var guests = map[string][]string{
 	"gopkg.in/yaml.v3":                       {"scenarios"},
 	"github.com/google/pprof":                {"profiles"},
-	"github.com/prometheus/":                 {"fleet", "session"},
+	"github.com/prometheus/":                 {"fleet"},
 	"github.com/spf13/":                      {"cmd/leakrig"},
 	"k8s.io/":                                {"cluster", "load"},
 	"sigs.k8s.io/":                           {"cluster"},

@@ -12,7 +12,7 @@ import (
 func (a *app) judgeCommand() *cobra.Command {
 	var out session.Output
 	var o session.JudgeOptions
-	var again fleetBounds
+	var bounds fleet.Bounds
 	c := &cobra.Command{
 		Use:   "judge RUN_DIR",
 		Short: "Judge the record of a run again",
@@ -36,8 +36,8 @@ expected" without --accept-altered.`,
 				return err
 			}
 			dir := leak.RunDir(args[0])
-			if isFleet(dir) {
-				a.code, err = again.judge(c, dir, out.Format, o.Accept)
+			if fleet.Is(dir) {
+				a.code, err = fleet.Rejudge(c.OutOrStdout(), dir, out.Format, bounds, changedBounds(c, bounds), o.Accept)
 				return err
 			}
 			a.code, err = o.Judge(c.OutOrStdout(), dir, f)
@@ -47,7 +47,7 @@ expected" without --accept-altered.`,
 	c.Flags().StringVar(&o.Scenario, "scenario", "", "scenario `file` with the checks to use")
 	c.Flags().StringVar(&o.Ratchet, "ratchet", "", "verdict.json `file` or run directory; fail only on leaks that are new or worse")
 	acceptFlag(c, &o.Accept)
-	again.add(c)
+	addBoundFlags(c, &bounds)
 	addOutputFlags(c, &out)
 	return c
 }
@@ -74,11 +74,8 @@ An altered record or verdict gets a warning, and the exit code is 4 without --ac
 				return err
 			}
 			dir := leak.RunDir(args[0])
-			if isFleet(dir) {
-				if _, err = new(fleetBounds).judge(c, dir, out.Format, o.Accept); err == nil {
-					_, seal, _ := fleet.ReadSealed(dir)
-					a.code = session.SealedCode(leak.ExitMet, seal, o.Accept)
-				}
+			if fleet.Is(dir) {
+				a.code, err = fleet.Report(c.OutOrStdout(), dir, out.Format, o.Accept)
 				return err
 			}
 			o.All = !c.Flags().Changed("format") && o.Output == ""
