@@ -18,9 +18,9 @@ const module = "github.com/leakrig/leakrig"
 // same layer.
 var rows = [][]string{
 	{"cmd/leakrig"},
-	{"fleet"},
+	{"bisect", "fleet"},
 	{"session"},
-	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports", "bisect", "terminal"},
+	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports", "terminal"},
 	{"cluster/nodeimage"},
 	{"cluster/upstream", "cluster/journal"},
 	{"leak", "stats", "leak/group", "leak/procs"},
@@ -38,7 +38,7 @@ var guests = map[string][]string{
 	"sigs.k8s.io/":                           {"cluster"},
 	"github.com/google/go-containerregistry": {"cluster"},
 	"github.com/HdrHistogram":                {"load"},
-	"golang.org/x/mod":                       {"cluster/upstream", "bisect"},
+	"golang.org/x/mod":                       {"cluster/upstream", "bisect", "session"},
 	"golang.org/x/sync":                      {"session"},
 	"golang.org/x/term":                      {"terminal"},
 	"github.com/go-logr/logr":                {"cluster"},

@@ -11,10 +11,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/leakrig/leakrig/bisect"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/reports"
 )
+
+// BisectionFile is the record of a bisection. The runs in its folder are other versions, not other nights.
+const BisectionFile = "bisect.json"
 
 // maxHistoryDepth is how deep below the folder run directories are looked for: CI keeps them in folders
 // of artefacts.
@@ -91,8 +93,8 @@ func findRuns(ctx context.Context, dir string) ([]leak.RunDir, error) {
 		case !d.IsDir():
 			return nil
 		}
-		if _, err := os.Stat(filepath.Join(path, bisect.RecordFile)); err == nil {
-			return filepath.SkipDir // its runs are other versions, not other nights
+		if _, err := os.Stat(filepath.Join(path, BisectionFile)); err == nil {
+			return filepath.SkipDir
 		}
 		if _, err := os.Stat(filepath.Join(path, leak.RecordFile)); err == nil {
 			runs = append(runs, leak.RunDir(path))

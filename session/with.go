@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leakrig/leakrig/bisect"
+	"golang.org/x/mod/semver"
+
 	"github.com/leakrig/leakrig/leak"
 )
 
@@ -74,7 +75,7 @@ func (f *Options) otherVersions(s *leak.Scenario, variants []leak.Variant) ([]le
 	var with []leak.Module
 	for _, word := range f.With {
 		path, v, ok := strings.Cut(word, "@")
-		if !ok || path == "" || !bisect.IsVersion(v) {
+		if !ok || path == "" || !IsVersion(v) {
 			return nil, nil, leak.WithHint(fmt.Errorf("--with %s: not a module and its full version", word), "as in --with k8s.io/apimachinery@v0.21.0")
 		}
 		with = append(with, leak.Module{Path: path, Version: v})
@@ -103,6 +104,12 @@ func (f *Options) otherVersions(s *leak.Scenario, variants []leak.Variant) ([]le
 		return nil, nil, leak.WithHint(errors.New("--with: the scenario builds no program"), "it is for scenarios with subject.build, or with commands of the node")
 	}
 	return variants, with, nil
+}
+
+// IsVersion reports whether a word is a full version, such as v0.21.0.
+func IsVersion(word string) bool {
+	build := semver.Build(word)
+	return semver.IsValid(word) && semver.Canonical(word)+build == word
 }
 
 // commandModules are the modules that commands of the node come from, at v1.

@@ -1,4 +1,4 @@
-package main
+package bisect
 
 import (
 	"context"
@@ -8,25 +8,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leakrig/leakrig/bisect"
 	"github.com/leakrig/leakrig/session"
 )
 
 // parallel-exec is searched in its node's commands, watch-then-delete in its build.
 func TestWhatIsSearched(t *testing.T) {
 	for _, test := range []struct{ scenario, module, variant, kind string }{
-		{"parallel-exec", "github.com/containerd/ttrpc", "leaky", bisect.OfNode},
-		{"watch-then-delete", "k8s.io/apimachinery", "leaky", bisect.OfModule},
-		{"simulator-scheduler", "k8s.io/kubernetes", "as-found", bisect.OfModule},
+		{"parallel-exec", "github.com/containerd/ttrpc", "leaky", OfNode},
+		{"watch-then-delete", "k8s.io/apimachinery", "leaky", OfModule},
+		{"simulator-scheduler", "k8s.io/kubernetes", "as-found", OfModule},
 	} {
 		_, s, err := session.Open(test.scenario, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &bisection{}
-		b.question.Module = test.module
-		if err := b.choose(s); err != nil || b.question.Variant != test.variant || b.question.Kind != test.kind {
-			t.Errorf("%s: %+v %v", test.scenario, b.question, err)
+		b := &Bisection{}
+		b.Question.Module = test.module
+		if err := b.choose(s); err != nil || b.Question.Variant != test.variant || b.Question.Kind != test.kind {
+			t.Errorf("%s: %+v %v", test.scenario, b.Question, err)
 		}
 	}
 }
@@ -41,7 +40,7 @@ type slowBuilds struct {
 	let     map[string]chan struct{}
 }
 
-func (b *slowBuilds) build(ctx context.Context, c bisect.Candidate, behind bool) (*made, error) {
+func (b *slowBuilds) build(ctx context.Context, c Candidate, behind bool) (*made, error) {
 	b.mu.Lock()
 	b.running++
 	b.most = max(b.most, b.running)
@@ -76,11 +75,11 @@ func TestAheadBuilder(t *testing.T) {
 	w := newAheadBuilder(b.build)
 	defer w.stop()
 	ctx := context.Background()
-	c := func(v string) bisect.Candidate { return bisect.Candidate{Version: v} }
+	c := func(v string) Candidate { return Candidate{Version: v} }
 	if _, err := w.get(ctx, c("a")); err != nil || b.behind["a"] {
 		t.Fatal(err)
 	}
-	w.ahead([]bisect.Candidate{c("b"), c("slow")})
+	w.ahead([]Candidate{c("b"), c("slow")})
 	for begun := false; !begun; time.Sleep(time.Millisecond) {
 		b.mu.Lock()
 		_, begun = b.behind["b"]
@@ -97,7 +96,7 @@ func TestAheadBuilder(t *testing.T) {
 	if took, waited := j.account(); took != 0 || waited != 0 {
 		t.Error("its duration is reported twice")
 	}
-	w.ahead([]bisect.Candidate{c("slow"), c("c")})
+	w.ahead([]Candidate{c("slow"), c("c")})
 	if _, err := w.get(ctx, c("c")); err != nil || b.behind["c"] { // slow is in the way
 		t.Fatal(err)
 	}

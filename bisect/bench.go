@@ -1,4 +1,4 @@
-package main
+package bisect
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leakrig/leakrig/bisect"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/runner"
 	"github.com/leakrig/leakrig/scenarios"
@@ -27,7 +26,7 @@ const closeTimeout = 2 * time.Minute
 // bench is where the steps of a bisection are built and measured. One cluster serves them all, unless the
 // scenario wants one for each.
 type bench struct {
-	*bisection
+	*Bisection
 	src      scenarios.Source
 	scenario *leak.Scenario
 	chosen   leak.Variant
@@ -38,7 +37,7 @@ type bench struct {
 	remove   func()
 	// dir and record are those of the bisection.
 	dir    leak.RunDir
-	record *bisect.Record
+	record *Record
 	// shared is the cluster of all steps, nil before it is booted and after it was lost.
 	shared leak.Cluster
 	closed bool
@@ -53,27 +52,27 @@ type made struct {
 // built is a launcher whose variant was built before.
 type built struct{ *subjects.Launcher }
 
-// step reports the progress of one step and ends with one line.
-type step struct {
+// stepProgress reports the progress of one step and ends with one line.
+type stepProgress struct {
 	leak.Progress
 	version, variant string
 }
 
-func (s step) Log(format string, args ...any) { s.Status(format, args...) }
+func (s stepProgress) Log(format string, args ...any) { s.Status(format, args...) }
 
-func (s step) Status(format string, args ...any) {
+func (s stepProgress) Status(format string, args ...any) {
 	s.Progress.Status("%s: %s", s.version, strings.TrimPrefix(fmt.Sprintf(format, args...), s.variant+": "))
 }
 
 func (built) Build(context.Context, leak.Variant) error { return nil }
 
-func (b *bisection) bench(ctx context.Context, src scenarios.Source, s *leak.Scenario, progress leak.Progress) (*bench, error) {
-	w := &bench{bisection: b, src: src, scenario: s, progress: progress}
-	w.chosen = s.Spec.Variants[slices.IndexFunc(s.Spec.Variants, func(v leak.Variant) bool { return v.Name == b.question.Variant })]
+func (b *Bisection) bench(ctx context.Context, src scenarios.Source, s *leak.Scenario, progress leak.Progress) (*bench, error) {
+	w := &bench{Bisection: b, src: src, scenario: s, progress: progress}
+	w.chosen = s.Spec.Variants[slices.IndexFunc(s.Spec.Variants, func(v leak.Variant) bool { return v.Name == b.Question.Variant })]
 	first := w.chosen
-	if b.question.Kind == bisect.OfNode {
+	if b.Question.Kind == OfNode {
 		var err error
-		if first, err = session.Repinned(w.chosen, b.modules(b.question.Bad)); err != nil {
+		if first, err = session.Repinned(w.chosen, b.modules(b.Question.Bad)); err != nil {
 			return nil, &leak.UsageError{Err: err}
 		}
 	}
@@ -81,7 +80,7 @@ func (b *bisection) bench(ctx context.Context, src scenarios.Source, s *leak.Sce
 	if w.provider, err = b.ChooseProvider(ctx, s, []leak.Variant{first}, progress); err != nil {
 		return nil, err
 	}
-	if b.question.Kind == bisect.OfCommit {
+	if b.Question.Kind == OfCommit {
 		_, _, err = w.inRepo()
 	} else {
 		err = b.Launcher(src, s, w.provider.Name).Check([]leak.Variant{w.chosen})
@@ -124,14 +123,14 @@ func (w *bench) down() error {
 }
 
 // make builds one version; behind is set where it is built behind the measurement of another one.
-func (w *bench) make(ctx context.Context, c bisect.Candidate, behind bool) (*made, error) {
+func (w *bench) make(ctx context.Context, c Candidate, behind bool) (*made, error) {
 	m := &made{launcher: w.Launcher(w.src, w.scenario, w.provider.Name), variant: w.chosen}
 	name := safe(c.Version)
 	m.launcher.Scratch = filepath.Join(w.scratch, "subjects", name)
 	m.launcher.Builder.Cache = filepath.Join(w.scratch, "builds")
 	m.launcher.Builder.Nice = behind
-	switch w.question.Kind {
-	case bisect.OfNode:
+	switch w.Question.Kind {
+	case OfNode:
 		var err error
 		if m.variant, err = session.Repinned(w.chosen, w.modules(c.Version)); err != nil {
 			return nil, err
@@ -139,9 +138,9 @@ func (w *bench) make(ctx context.Context, c bisect.Candidate, behind bool) (*mad
 		if err := w.Preflight(ctx, w.provider, w.scenario, []leak.Variant{m.variant}, w.progress); err != nil {
 			return nil, err
 		}
-	case bisect.OfModule:
+	case OfModule:
 		m.launcher.With = w.modules(c.Version)
-	case bisect.OfCommit:
+	case OfCommit:
 		tree := filepath.Join(w.scratch, "trees", name)
 		if w.scenario.Spec.Subject.Build != "" {
 			defer os.RemoveAll(tree)
@@ -180,7 +179,7 @@ func (w *bench) inRepo() (base, command string, err error) {
 }
 
 // checkout writes a commit into a folder and has the launcher take the subject from there.
-func (w *bench) checkout(ctx context.Context, l *subjects.Launcher, c bisect.Candidate, tree string) error {
+func (w *bench) checkout(ctx context.Context, l *subjects.Launcher, c Candidate, tree string) error {
 	base, command, err := w.inRepo()
 	if err != nil {
 		return err
@@ -194,28 +193,28 @@ func (w *bench) checkout(ctx context.Context, l *subjects.Launcher, c bisect.Can
 	}
 	l.Spec.Command = slices.Clone(l.Spec.Command)
 	l.Spec.Command[0] = filepath.Join(tree, command)
-	if w.question.Make == "" {
+	if w.Question.Make == "" {
 		return nil
 	}
 	here, err := w.repo.Inside(".")
 	if err != nil {
 		here = "."
 	}
-	cmd := exec.CommandContext(ctx, "sh", "-c", w.question.Make)
+	cmd := exec.CommandContext(ctx, "sh", "-c", w.Question.Make)
 	cmd.Dir = filepath.Join(tree, here)
 	cmd.WaitDelay = 5 * time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return fmt.Errorf("%s: %w\n%s", w.question.Make, err, out)
+		return fmt.Errorf("%s: %w\n%s", w.Question.Make, err, out)
 	}
 	return nil
 }
 
 // Measure builds a version and runs the scenario with it.
-func (w *bench) Measure(ctx context.Context, c bisect.Candidate, ahead []bisect.Candidate) (bisect.Step, error) {
-	var step bisect.Step
+func (w *bench) Measure(ctx context.Context, c Candidate, ahead []Candidate) (Step, error) {
+	var step Step
 	w.progress.Status("%s: building", c.Name())
 	job, err := w.works.get(ctx, c)
 	if ctx.Err() != nil {
@@ -223,7 +222,7 @@ func (w *bench) Measure(ctx context.Context, c bisect.Candidate, ahead []bisect.
 	}
 	step.BuildSeconds, step.WaitSeconds = job.account()
 	if err != nil {
-		step.State, step.Reason = bisect.Skipped, subjects.Reason(err)
+		step.State, step.Reason = Skipped, subjects.Reason(err)
 		return step, nil
 	}
 	w.works.ahead(ahead)
@@ -262,21 +261,21 @@ func (w *bench) Measure(ctx context.Context, c bisect.Candidate, ahead []bisect.
 	vv := verdict.Variants[0]
 	step.State, step.Reason, step.Growth = state(vv.Outcome), vv.Reason, growth(vv)
 	if !seal.Holds() {
-		step.State, step.Reason = bisect.Unsure, seal.String()
+		step.State, step.Reason = Unsure, seal.String()
 	}
 	return step, w.lost(ctx)
 }
 
 // own is the folder that a version was built from, nil where it was a commit's, which is gone by now.
 func (w *bench) own(m *made) *subjects.OwnSource {
-	if w.question.Kind == bisect.OfCommit {
+	if w.Question.Kind == OfCommit {
 		return nil
 	}
 	return m.launcher.Own()
 }
 
 // stepDir makes the run directory of a step.
-func (w *bench) stepDir(c bisect.Candidate) (leak.RunDir, error) {
+func (w *bench) stepDir(c Candidate) (leak.RunDir, error) {
 	for i := len(w.record.Steps) + 1; ; i++ {
 		dir := leak.RunDir(w.dir.Path(fmt.Sprintf("%02d-%s", i, safe(c.Name()))))
 		err := os.Mkdir(string(dir), 0o700)
@@ -291,10 +290,10 @@ func (w *bench) stepDir(c bisect.Candidate) (leak.RunDir, error) {
 }
 
 // runOne runs the scenario with one version. An error means that no version could be measured.
-func (w *bench) runOne(ctx context.Context, m *made, c bisect.Candidate, dir leak.RunDir) (*leak.Record, error) {
+func (w *bench) runOne(ctx context.Context, m *made, c Candidate, dir leak.RunDir) (*leak.Record, error) {
 	f := w.Options
-	f.Args = w.question.RunArgs(c.Version)
-	config := f.RunnerConfig(w.scenario, []leak.Variant{m.variant}, dir, step{w.progress, c.Name(), m.variant.Name})
+	f.Args = w.Question.RunArgs(c.Version)
+	config := f.RunnerConfig(w.scenario, []leak.Variant{m.variant}, dir, stepProgress{w.progress, c.Name(), m.variant.Name})
 	config.Launcher, config.Shared = built{m.launcher}, !config.OwnClusters
 	w.private.Clean(&config)
 	config.Args = session.KeptArgs(f.Args, w.private.Parameters, w.private.Secrets)
@@ -344,18 +343,18 @@ func (w *bench) lost(ctx context.Context) error {
 	return w.down()
 }
 
-func state(o leak.Outcome) bisect.State {
+func state(o leak.Outcome) State {
 	switch o {
 	case leak.Leaking:
-		return bisect.Leaky
+		return Leaky
 	case leak.Clean:
-		return bisect.Clean
+		return Clean
 	}
-	return bisect.Unsure
+	return Unsure
 }
 
 // growth returns the most significant findings: those of the fingerprint, else leaking ones, else the first.
-func growth(vv leak.VariantVerdict) []bisect.Growth {
+func growth(vv leak.VariantVerdict) []Growth {
 	chosen := slices.DeleteFunc(slices.Clone(vv.Findings), func(f leak.Finding) bool { return !f.Fingerprint })
 	if len(chosen) == 0 {
 		chosen = slices.DeleteFunc(slices.Clone(vv.Findings), func(f leak.Finding) bool { return f.Outcome != leak.Leaking })
@@ -363,9 +362,9 @@ func growth(vv leak.VariantVerdict) []bisect.Growth {
 	if len(chosen) == 0 {
 		chosen = vv.Findings[:min(1, len(vv.Findings))]
 	}
-	var all []bisect.Growth
+	var all []Growth
 	for _, f := range chosen {
-		g := bisect.Growth{Check: f.Check, Outcome: f.Outcome, PerOperation: f.PerOperation, Unit: f.Unit, InAll: !f.BoundPerOperation, Summary: f.Summary, Fingerprint: f.Fingerprint}
+		g := Growth{Check: f.Check, Outcome: f.Outcome, PerOperation: f.PerOperation, Unit: f.Unit, InAll: !f.BoundPerOperation, Summary: f.Summary, Fingerprint: f.Fingerprint}
 		for i, p := range f.Points {
 			if i == 0 {
 				g.From = p.Value
