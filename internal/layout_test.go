@@ -18,7 +18,7 @@ const module = "github.com/leakrig/leakrig"
 // same layer.
 var rows = [][]string{
 	{"cmd/leakrig"},
-	{"bisect", "fleet"},
+	{"bisect", "fleet", "compare", "scaffold"},
 	{"session"},
 	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports", "terminal"},
 	{"cluster/nodeimage"},
