@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/session"
 )
 
 // Schema is the version of the record's JSON form that this build writes. Records carry a checksum since version
@@ -20,7 +21,7 @@ const (
 
 // Files of a bisection's directory.
 const (
-	RecordFile   = "bisect.json"
+	RecordFile   = session.BisectionFile
 	MarkdownFile = "bisect.md"
 	HTMLFile     = "bisect.html"
 )

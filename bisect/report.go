@@ -7,13 +7,13 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/session"
 )
 
 // Format is a way to render a record.
@@ -43,27 +43,16 @@ func toJSON(w io.Writer, r *Record, _ string) error {
 
 // RunArgs returns the arguments of leakrig that run one version alone.
 func (q Question) RunArgs(version string) []string {
-	args := []string{"run", q.Scenario, "--variant", q.Variant}
+	o := session.Options{Variants: []string{q.Variant}, Rounds: q.Rounds, Cluster: q.Cluster, Placement: q.Placement}
 	if q.Kind != OfCommit {
-		var with []string
 		for _, path := range append([]string{q.Module}, q.With...) {
-			with = append(with, path+"@"+version)
+			o.With = append(o.With, path+"@"+version)
 		}
-		args = append(args, "--with", strings.Join(with, ","))
 	}
 	for _, name := range slices.Sorted(maps.Keys(q.Set)) {
-		args = append(args, "--set", name+"="+q.Set[name])
+		o.Set = append(o.Set, name+"="+q.Set[name])
 	}
-	if q.Rounds > 0 {
-		args = append(args, "--rounds", strconv.Itoa(q.Rounds))
-	}
-	if q.Cluster != "" && q.Cluster != "auto" {
-		args = append(args, "--cluster", q.Cluster)
-	}
-	if q.Placement != "" {
-		args = append(args, "--placement", q.Placement)
-	}
-	return args
+	return o.Argv(q.Scenario)
 }
 
 // Command returns the command line that runs one version alone.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/session"
 )
 
 func TestVersions(t *testing.T) {
@@ -15,7 +16,7 @@ func TestVersions(t *testing.T) {
 		"v1.2.3": true, "v0.21.0-beta.1": true, "v2.0.0+incompatible": true, "v0.0.0-20200324210504-a9aa75ae1b89": true,
 		"v1.2": false, "1.2.3": false, "latest": false, "": false, "v1.2.3 ": false,
 	} {
-		if IsVersion(word) != is {
+		if session.IsVersion(word) != is {
 			t.Errorf("%q: %t", word, !is)
 		}
 	}

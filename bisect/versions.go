@@ -10,12 +10,6 @@ import (
 // IsPre reports whether a version is a pre-release or a pseudo-version.
 func IsPre(version string) bool { return semver.Prerelease(version) != "" }
 
-// IsVersion reports whether a word is a full version, such as v0.21.0.
-func IsVersion(word string) bool {
-	build := semver.Build(word)
-	return semver.IsValid(word) && semver.Canonical(word)+build == word
-}
-
 // Line is the release line of a version: v0.21 for v0.21.3.
 func Line(version string) string { return semver.MajorMinor(version) }
 

@@ -68,3 +68,12 @@ func duplicates(words []string, f func(i int)) {
 		seen[w] = true
 	}
 }
+
+// OneOf lists the valid words, and the one that was probably meant.
+func OneOf(word string, words []string) string {
+	hint := "it is one of: " + strings.Join(words, ", ")
+	if near := Nearest(word, words); near != "" {
+		hint = "did you mean " + near + "? " + hint
+	}
+	return hint
+}

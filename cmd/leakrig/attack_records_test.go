@@ -17,6 +17,7 @@ import (
 
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/scenarios"
+	"github.com/leakrig/leakrig/session"
 )
 
 // TestAttackScripts checks that attempts to get an undeserved pass, or to read private data, fail.
@@ -54,7 +55,7 @@ func TestAttackEveryWord(t *testing.T) {
 	}
 	tried := 0
 	for _, name := range scenarios.Names() {
-		src, s, err := open(name, nil)
+		src, s, err := session.Open(name, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +66,7 @@ func TestAttackEveryWord(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %s: %v", name, word, err)
 			}
-			got, err := scenarios.Load(scenarios.Source{Name: name, Data: kept.Text, Set: kept.Parameters, Recorded: true, Files: src.Files}, kinds())
+			got, err := scenarios.Load(scenarios.Source{Name: name, Data: kept.Text, Set: kept.Parameters, Recorded: true, Files: src.Files}, session.Kinds())
 			if err != nil {
 				t.Errorf("%s: without %q it cannot be read: %v", name, word, err)
 			} else if shape(got) != shape(s) {

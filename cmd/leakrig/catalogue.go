@@ -1,36 +1,13 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"runtime"
-	"slices"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/leakrig/leakrig/checks"
-	"github.com/leakrig/leakrig/cluster"
-	"github.com/leakrig/leakrig/leak"
-	"github.com/leakrig/leakrig/scenarios"
+	"github.com/leakrig/leakrig/session"
 )
-
-// listed is a scenario of the library in `list --format json`.
-type listed struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	// Cluster is whether it needs one.
-	Cluster  bool            `json:"cluster"`
-	Variants []listedVariant `json:"variants"`
-}
-
-type listedVariant struct {
-	Name   string           `json:"name"`
-	Expect leak.Expectation `json:"expect"`
-}
 
 func listCommand() *cobra.Command {
 	var format string
@@ -39,32 +16,7 @@ func listCommand() *cobra.Command {
 		Short: "List the scenarios of the library",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var all []listed
-			for _, name := range scenarios.Names() {
-				_, s, err := open(name, nil)
-				if err != nil {
-					return err
-				}
-				l := listed{Name: name, Description: s.Metadata.Description, Cluster: s.Spec.Cluster != nil}
-				for _, v := range s.Spec.Variants {
-					l.Variants = append(l.Variants, listedVariant{v.Name, v.Expect})
-				}
-				all = append(all, l)
-			}
-			if format == "json" {
-				out := json.NewEncoder(c.OutOrStdout())
-				out.SetIndent("", " ")
-				return out.Encode(all)
-			}
-			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-			for _, l := range all {
-				var variants []string
-				for _, v := range l.Variants {
-					variants = append(variants, v.Name)
-				}
-				fmt.Fprintf(w, "%s\t%s\n\tvariants: %s\n", l.Name, l.Description, strings.Join(variants, ", "))
-			}
-			return w.Flush()
+			return session.List(c.OutOrStdout(), format)
 		},
 	}
 	wordFlag(c, &format, "format", "text", textFormats(), "output format")
@@ -80,21 +32,7 @@ func validateCommand() *cobra.Command {
 
 		ValidArgsFunction: scenarioArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			var errs []error
-			for _, name := range args {
-				src, s, err := open(name, nil)
-				if err == nil {
-					if err = errors.Join(prepare(s, src), checks.Feasible(s, len(s.Spec.Variants))); err != nil {
-						err = &leak.UsageError{Err: err}
-					}
-				}
-				if err != nil {
-					errs = append(errs, err)
-					continue
-				}
-				fmt.Fprintf(c.OutOrStdout(), "%s: ok\n", name)
-			}
-			return errors.Join(errs...)
+			return session.Validate(c.OutOrStdout(), args)
 		},
 	}
 }
@@ -105,83 +43,12 @@ func kindsCommand() *cobra.Command {
 		Short: "Describe the fields, actions, probes, checks and providers of scenarios",
 		Args:  cobra.ArbitraryArgs,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return kindNames(), cobra.ShellCompDirectiveNoFileComp
+			return session.KindNames(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			all := describeAll()
-			for _, name := range args {
-				if !slices.ContainsFunc(all, func(k kindDoc) bool { return k.name == name }) {
-					return &leak.UsageError{Err: leak.WithHint(fmt.Errorf("no such kind: %s", name), "%s", oneOfHint(name, kindNames()))}
-				}
-			}
-			for _, k := range all {
-				if len(args) == 0 || slices.Contains(args, k.name) {
-					k.print(c.OutOrStdout())
-				}
-			}
-			return nil
+			return session.DescribeKinds(c.OutOrStdout(), args)
 		},
 	}
-}
-
-// describeAll documents all that a scenario may hold.
-func describeAll() []kindDoc {
-	all := append(describeFile(), describe("action", kinds().Actions)...)
-	for i, k := range kinds().Actions {
-		all[len(all)-len(kinds().Actions)+i].fields = scenarios.ActionFields(k.New())
-	}
-	all = append(all, describe("probe", kinds().Probes)...)
-	all = append(all, describe("check", kinds().Checks)...)
-	return append(all, describe("provider", cluster.Kinds(cluster.Options{}))...)
-}
-
-func kindNames() []string {
-	var names []string
-	for _, k := range describeAll() {
-		names = append(names, k.name)
-	}
-	return names
-}
-
-// kindDoc is the description of one kind.
-type kindDoc struct {
-	what, name, doc string
-	metrics         []leak.Metric
-	fields          []scenarios.Field
-}
-
-// describeFile documents what a scenario file holds around its kinds.
-func describeFile() []kindDoc {
-	s := scenarios.Defaults(kinds())
-	return []kindDoc{
-		{what: "scenario", name: "metadata", doc: "Name and description of the scenario.", fields: scenarios.Fields(&s.Metadata)},
-		{what: "scenario", name: "spec", doc: "The load, the measurement and the checks. Actions and checks may have a name.", fields: scenarios.Fields(&s.Spec)},
-	}
-}
-
-func describe[T any](what string, list []leak.Kind[T]) []kindDoc {
-	var docs []kindDoc
-	for _, k := range list {
-		docs = append(docs, kindDoc{what, k.Name, k.Doc, k.Metrics, scenarios.Fields(k.New())})
-	}
-	return docs
-}
-
-func (k kindDoc) print(out io.Writer) {
-	fmt.Fprintf(out, "%s %s\n    %s\n", k.what, k.name, k.doc)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, f := range k.fields {
-		text := f.Doc
-		if f.Default != "" && !strings.Contains(f.Doc, "(default") {
-			text += " (default " + f.Default + ")"
-		}
-		fmt.Fprintf(w, "    %s\t%s\t%s\n", f.Name, f.Type, text)
-	}
-	for _, m := range k.metrics {
-		fmt.Fprintf(w, "    metric %s\t%s\t%s\n", m.Name, m.Unit, m.Doc)
-	}
-	w.Flush()
-	fmt.Fprintln(out)
 }
 
 func versionCommand() *cobra.Command {

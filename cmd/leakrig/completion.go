@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leakrig/leakrig/scenarios"
+	"github.com/leakrig/leakrig/session"
 )
 
 // cobra generates the completion scripts, which ask the binary for commands and flags. This file completes arguments.
@@ -49,7 +50,7 @@ func scenarioArgs(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 
 // described is the first sentence of a scenario's description.
 func described(name string) string {
-	_, s, err := open(name, nil)
+	_, s, err := session.Open(name, nil)
 	if err != nil {
 		return ""
 	}
@@ -69,7 +70,7 @@ func folderArgs(_ *cobra.Command, args []string, _ string) ([]string, cobra.Shel
 func variantsOf(args []string) []string {
 	var words []string
 	for _, name := range args {
-		if _, s, err := open(name, nil); err == nil {
+		if _, s, err := session.Open(name, nil); err == nil {
 			for _, v := range s.Spec.Variants {
 				words = append(words, v.Name+"\t"+v.Description)
 			}
@@ -82,7 +83,7 @@ func variantsOf(args []string) []string {
 func parametersOf(args []string) []string {
 	var words []string
 	for _, name := range args {
-		if _, s, err := open(name, nil); err == nil {
+		if _, s, err := session.Open(name, nil); err == nil {
 			for p, value := range s.Spec.Parameters {
 				words = append(words, p+"="+value)
 			}

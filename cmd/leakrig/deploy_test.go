@@ -20,6 +20,7 @@ import (
 
 	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/session"
 )
 
 // manifests are the objects of deploy/cronjob.yaml. Every field is one that Kubernetes knows.
@@ -126,7 +127,7 @@ func TestCronJobCommand(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, s, err := open(file, nil)
+		_, s, err := session.Open(file, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +145,7 @@ func TestCronJobCommand(t *testing.T) {
 	}
 	args := m.cron.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Args
 	takes(t, slices.Clone(args))
-	if names, err := nightNames([]string{dir}); err != nil || len(names) != len(m.scenarios.Data) {
+	if names, err := session.NightNames([]string{dir}); err != nil || len(names) != len(m.scenarios.Data) {
 		t.Errorf("--all runs %q (%v)", names, err)
 	}
 	mounts := map[string]bool{}

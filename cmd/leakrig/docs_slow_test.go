@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/leakrig/leakrig/internal/docs"
+	"github.com/leakrig/leakrig/session"
 )
 
 // Every "$ leakrig" of README and docs is typed, and prints what the page shows. What needs a cluster is
@@ -88,11 +89,11 @@ spec:
 		if err := os.WriteFile(file, []byte(scenario), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := open(file, nil); err != nil {
+		if _, _, err := session.Open(file, nil); err != nil {
 			t.Errorf("example %d: %v\n%s", i+1, err, block[1])
 		}
 	}
-	for _, k := range kinds().Actions {
+	for _, k := range session.Kinds().Actions {
 		if !shown[k.Name] {
 			t.Errorf("%s has no example", k.Name)
 		}

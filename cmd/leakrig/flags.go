@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -33,7 +31,7 @@ func (o *oneOf) Type() string   { return "word" }
 
 func (o *oneOf) Set(word string) error {
 	if !slices.Contains(o.words, word) {
-		return leak.WithHint(errors.New("no such word"), "%s", oneOfHint(word, o.words))
+		return leak.WithHint(errors.New("no such word"), "%s", scenarios.OneOf(word, o.words))
 	}
 	*o.value = word
 	return nil
@@ -41,15 +39,6 @@ func (o *oneOf) Set(word string) error {
 
 // textFormats are what commands print that write no report.
 func textFormats() []string { return []string{"text", "json"} }
-
-// oneOfHint lists the valid words, and the one that was probably meant.
-func oneOfHint(word string, words []string) string {
-	hint := "it is one of: " + strings.Join(words, ", ")
-	if near := scenarios.Nearest(word, words); near != "" {
-		hint = "did you mean " + near + "? " + hint
-	}
-	return hint
-}
 
 // usage marks an error of the command line, with the hint what was probably meant.
 func usage(c *cobra.Command, err error) error {
@@ -117,9 +106,7 @@ func noCommand(c *cobra.Command, args []string) error {
 	return leak.WithHint(fmt.Errorf("%s has no command %q", c.CommandPath(), args[0]), "%s", hint)
 }
 
-var ownCommand = regexp.MustCompile("`((?:sudo )?)leakrig ")
-
-// asCalled makes the commands in a hint what the user can type: a checkout has only bin/leakrig.
-func asCalled(hint string) string {
-	return ownCommand.ReplaceAllString(hint, "`${1}"+strings.ReplaceAll(os.Args[0], "$", "$$")+" ")
+// acceptFlag adds --accept-altered.
+func acceptFlag(c *cobra.Command, accept *bool) {
+	c.Flags().BoolVar(accept, "accept-altered", false, "accept an altered record, or one without a seal (see docs/records.md)")
 }

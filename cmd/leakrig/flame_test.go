@@ -24,6 +24,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
 	"github.com/leakrig/leakrig/reports"
+	"github.com/leakrig/leakrig/session"
 )
 
 // kept holds what the test leaks, park what its goroutines wait for.
@@ -76,7 +77,7 @@ func TestFlameTotalsAreThoseOfPprof(t *testing.T) {
 	runtime.KeepAlive(kept)
 
 	in := reports.Input{Record: &leak.Record{Schema: 1, Variants: []leak.VariantRecord{vr}}, RunDir: dir}
-	f, err := findFormat("svg")
+	f, err := session.FindFormat("svg")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func TestFlameTotalsAreThoseOfPprof(t *testing.T) {
 		t.Fatalf("%d graphs", len(drawn))
 	}
 	for i, p := range []struct{ file, index string }{{"goroutine.pb.gz", "goroutine"}, {"heap.pb.gz", "inuse_space"}} {
-		compare(t, drawn[i], pprofTotals(t, p.index, filepath.Join(dir, "0", p.file), filepath.Join(dir, "1", p.file)))
+		compareTotals(t, drawn[i], pprofTotals(t, p.index, filepath.Join(dir, "0", p.file), filepath.Join(dir, "1", p.file)))
 	}
 	for name, graph := range map[string]int{"main.wait": 0, "main.keepLarge": 1, "main.keepSmall": 1} {
 		name = "github.com/leakrig/leakrig/cmd/leakrig" + strings.TrimPrefix(name, "main")
@@ -212,10 +213,10 @@ func pprofTotals(t *testing.T, index, base, last string) map[string]int64 {
 	return totals
 }
 
-// compare leaves out the runtime's frames, of which the groups keep only those that others call. The
+// compareTotals leaves out the runtime's frames, of which the groups keep only those that others call. The
 // functions of this package must agree to the goroutine and the byte; others may also stand in stacks
 // that are too narrow to be drawn.
-func compare(t *testing.T, drawn, totals map[string]int64) {
+func compareTotals(t *testing.T, drawn, totals map[string]int64) {
 	t.Helper()
 	compared := 0
 	for name, total := range drawn {

@@ -10,13 +10,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/leakrig/leakrig/cluster"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/session"
+	"github.com/leakrig/leakrig/terminal"
 )
 
 func main() {
@@ -37,19 +38,19 @@ func run(args []string) int {
 	})
 	defer unheard() // runs before stop, which would set it off
 	if err := servePprof(os.Getenv(pprofVariable)); err != nil {
-		return complain(err, nil)
+		return session.Complain(err, nil)
 	}
 	a := &app{args: args}
 	root := a.command()
 	root.SetArgs(args)
-	out := leak.NewOutput(coloured(os.Stdout))
+	out := leak.NewOutput(terminal.Coloured(os.Stdout))
 	root.SetOut(out)
 	err := root.ExecuteContext(ctx)
 	if unwritten := out.Flush(); err == nil && errors.Is(unwritten, leak.ErrOutput) {
 		err = unwritten
 	}
 	if err != nil {
-		return forGitBisect(args, complain(err, a.hidden))
+		return session.ForGitBisect(args, session.Complain(err, a.hidden))
 	}
 	return a.code
 }
@@ -114,20 +115,4 @@ func refuse(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		refuse(sub)
 	}
-}
-
-// complain prints an error with its hint, without the secrets, and decides the exit code.
-func complain(err error, secrets leak.Secrets) int {
-	err = cleaned(err, secrets)
-	var bad *leak.UsageError
-	usage := errors.As(err, &bad)
-	text := leak.Printable(err.Error())
-	if !usage { // what follows the first line is from a server, a log or a compiler
-		text = strings.ReplaceAll(text, "\n", "\n  ")
-	}
-	fmt.Fprintf(os.Stderr, "leakrig: error: %s\n", text)
-	if hint := leak.Hint(err); hint != "" {
-		fmt.Fprintf(os.Stderr, "leakrig: hint: %s\n", asCalled(leak.Printable(hint)))
-	}
-	return leak.ExitCode(errors.Is(err, context.Canceled), usage, true)
 }

@@ -1,31 +1,13 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
-	"time"
-
 	"github.com/spf13/cobra"
 
-	"github.com/leakrig/leakrig/leak"
-	"github.com/leakrig/leakrig/reports"
+	"github.com/leakrig/leakrig/session"
 )
 
-// pruneRule selects run directories to remove: older than Days (a soak since its last round), not among the Last newest
-// of their scenario, and not the newest of their scenario with their result.
-type pruneRule struct{ Days, Last int }
-
-// defaultRule keeps a month, and of what is run rarely the last ten.
-func defaultRule() pruneRule { return pruneRule{Days: 30, Last: 10} }
-
 func pruneCommand() *cobra.Command {
-	rule := defaultRule()
+	rule := session.DefaultRule()
 	dry := false
 	c := &cobra.Command{
 		Use:   "prune [RUNS_DIR]",
@@ -44,154 +26,11 @@ version can read. It also updates the page of all runs.`,
 			if len(args) > 0 {
 				dir = args[0]
 			}
-			if rule.Days < 1 || rule.Last < 1 {
-				return &leak.UsageError{Err: leak.WithHint(errors.New("--keep-days and --keep-last must be 1 or more"), "a run that goes on now is never older than a day")}
-			}
-			if _, err := os.Stat(dir); err != nil {
-				return leak.WithHint(fmt.Errorf("prune: %w", err), "the folder is the one that `leakrig run --runs-dir` was given")
-			}
-			if dry {
-				return dryPrune(c.Context(), c.OutOrStdout(), dir, rule)
-			}
-			unlock, err := lockRuns(dir)
-			if err != nil {
-				return err
-			}
-			defer unlock()
-			removed, err := prune(c.Context(), c.OutOrStdout(), dir, rule)
-			page := filepath.Join(dir, historyPage)
-			if _, none := os.Stat(page); removed > 0 && none == nil {
-				_, failed := writeHistory(c.Context(), c.OutOrStdout(), dir, page, false)
-				err = errors.Join(err, failed)
-			}
-			return err
+			return rule.Clean(c.Context(), c.OutOrStdout(), dir, dry)
 		},
 	}
 	c.Flags().IntVar(&rule.Days, "keep-days", rule.Days, "maximum age in days of runs to keep")
 	c.Flags().IntVar(&rule.Last, "keep-last", rule.Last, "number of newest runs to keep per scenario")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only list what would be deleted")
 	return c
-}
-
-// dryPrune lists what prune would remove.
-func dryPrune(ctx context.Context, w io.Writer, dir string, rule pruneRule) error {
-	runs, foreign, err := ownRuns(ctx, dir)
-	if err != nil {
-		return err
-	}
-	for _, f := range foreign {
-		fmt.Fprintf(w, "left alone  %s\n", leak.Printable(f))
-	}
-	old := rule.old(runs, time.Now())
-	for _, r := range old {
-		fmt.Fprintf(w, "would remove  %s  %s\n", r.Dir, resultOf(r))
-	}
-	fmt.Fprintf(w, "%d of %d run directories\n", len(old), len(runs))
-	return nil
-}
-
-// prune removes old run directories and returns how many. If one cannot be removed, it removes the others and returns
-// an error.
-func prune(ctx context.Context, w io.Writer, dir string, rule pruneRule) (int, error) {
-	runs, _, err := ownRuns(ctx, dir)
-	if err != nil {
-		return 0, err
-	}
-	removed := 0
-	var errs []error
-	for _, r := range rule.old(runs, time.Now()) {
-		if ctx.Err() != nil {
-			errs = append(errs, context.Cause(ctx))
-			break
-		}
-		if err := removeRun(leak.RunDir(r.Dir)); err != nil {
-			errs = append(errs, fmt.Errorf("prune: %w", err))
-			continue
-		}
-		removed++
-		fmt.Fprintf(w, "removed  %s  %s\n", r.Dir, resultOf(r))
-	}
-	fmt.Fprintf(w, "%d of %d run directories removed\n", removed, len(runs))
-	return removed, errors.Join(errs...)
-}
-
-// ownRuns are the run directories that may be removed at all, and why others may not.
-func ownRuns(ctx context.Context, dir string) (own []reports.HistoryRun, foreign []string, err error) {
-	dirs, err := findRuns(ctx, dir)
-	if err != nil {
-		return nil, nil, fmt.Errorf("prune: %w", err)
-	}
-	for _, d := range dirs {
-		r, _ := readHistoryRun(d, dir)
-		if why := notOurs(r); why != "" {
-			foreign = append(foreign, fmt.Sprintf("%s  %s", d, why))
-			continue
-		}
-		own = append(own, r)
-	}
-	return own, foreign, nil
-}
-
-// runDirName is what newRunDir calls a run directory.
-var runDirName = regexp.MustCompile(`^\d{8}T\d{6}Z(-\d+)?$`)
-
-// notOurs returns why a folder with a run.json is not a run directory, "" if it is.
-func notOurs(r reports.HistoryRun) string {
-	switch {
-	case r.Problem != "":
-		return firstLine(r.Problem)
-	case !runDirName.MatchString(filepath.Base(r.Dir)):
-		return "its name is not the time of a run"
-	case r.Record.Scenario == "" || r.Record.Started.IsZero():
-		return "its record names no scenario or no time"
-	}
-	return ""
-}
-
-// resultOf is what became of a run; one that ended early, or was not judged, measured nothing.
-func resultOf(r reports.HistoryRun) leak.Result {
-	if r.Verdict == nil || r.Record.Interrupted || r.Record.Failure != nil {
-		return leak.Unmeasured
-	}
-	return r.Verdict.Result
-}
-
-// old are the runs that the rule gives up.
-func (p pruneRule) old(runs []reports.HistoryRun, now time.Time) []reports.HistoryRun {
-	runs = slices.Clone(runs)
-	slices.SortStableFunc(runs, func(a, b reports.HistoryRun) int { return b.Record.Started.Compare(a.Record.Started) })
-	newer := map[string]int{}
-	type kind struct {
-		scenario string
-		result   leak.Result
-	}
-	seen := map[kind]bool{}
-	var old []reports.HistoryRun
-	for _, r := range runs {
-		k := kind{r.Record.Scenario, resultOf(r)}
-		if now.Sub(r.Record.Seen()) > time.Duration(p.Days)*24*time.Hour && newer[k.scenario] >= p.Last && seen[k] {
-			old = append(old, r)
-		}
-		newer[k.scenario]++
-		seen[k] = true
-	}
-	return old
-}
-
-// removeRun removes a run directory. The record goes last, so that what an interruption leaves is still a
-// run directory, and goes the next time.
-func removeRun(dir leak.RunDir) error {
-	entries, err := os.ReadDir(string(dir))
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if e.Name() == leak.RecordFile {
-			continue
-		}
-		if err := os.RemoveAll(dir.Path(e.Name())); err != nil {
-			return err
-		}
-	}
-	return errors.Join(os.Remove(dir.Path(leak.RecordFile)), os.Remove(string(dir)))
 }

@@ -5,7 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leakrig/leakrig/scaffold"
 	"github.com/leakrig/leakrig/scenarios"
+	"github.com/leakrig/leakrig/session"
 )
 
 func schemaCommand() *cobra.Command {
@@ -15,11 +17,11 @@ func schemaCommand() *cobra.Command {
 		Long: `Print the JSON Schema (2020-12) of scenario files, for completion and checks in editors. leakrig init
 writes a comment into scenarios that refers to the schema:
 
-  # yaml-language-server: $schema=` + schemaFile,
-		Example: "  leakrig schema > " + schemaFile,
+  # yaml-language-server: $schema=` + scaffold.SchemaFile,
+		Example: "  leakrig schema > " + scaffold.SchemaFile,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			text, err := scenarios.Schema(kinds())
+			text, err := scenarios.Schema(session.Kinds())
 			if err != nil {
 				return err
 			}

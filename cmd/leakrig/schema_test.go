@@ -16,11 +16,12 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/leakrig/leakrig/scenarios"
+	"github.com/leakrig/leakrig/session"
 )
 
 func compiledSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	text, err := scenarios.Schema(kinds())
+	text, err := scenarios.Schema(session.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func loads(t *testing.T, v any) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = scenarios.Load(scenarios.Source{Name: "f", Data: text}, kinds())
+	_, err = scenarios.Load(scenarios.Source{Name: "f", Data: text}, session.Kinds())
 	return err
 }
 

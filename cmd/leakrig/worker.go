@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/leakrig/leakrig/cluster"
-	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/load"
 )
 
@@ -31,36 +28,4 @@ func workerCommand() *cobra.Command {
 func workerFlags(c *cobra.Command, o *cluster.Options) {
 	c.Flags().StringVar(&o.WorkerImage, "worker-image", "", "`image` of leakrig for workers, which the nodes can pull (default on kind: built from the binary)")
 	c.Flags().StringVar(&o.WorkerRig, "worker-rig", "", "static leakrig binary for the image of workers, a `file` (default: the running one)")
-}
-
-// hasWorkers reports whether load comes from workers.
-func hasWorkers(s *leak.Scenario) bool {
-	return slices.ContainsFunc(slices.Concat(s.Spec.Warmup.Round, s.Spec.Round), func(b leak.Block[leak.Action]) bool { return b.Workers > 0 })
-}
-
-// workerPrograms returns the programs that workers run in addition to leakrig.
-func workerPrograms(s *leak.Scenario) []string {
-	var names []string
-	for _, b := range slices.Concat(s.Spec.Warmup.Round, s.Spec.Round) {
-		if p, ok := b.Value.(leak.ProgramUser); ok && b.Workers > 0 && !slices.Contains(names, p.Program()) {
-			names = append(names, p.Program())
-		}
-	}
-	return names
-}
-
-// workersReach refuses load from workers on a subject that they could not reach: a process of this machine.
-func workersReach(s *leak.Scenario, placement string) error {
-	if placement == leak.PlacementPod || len(s.Spec.Subject.Addresses()) > 0 {
-		return nil
-	}
-	for _, b := range slices.Concat(s.Spec.Warmup.Round, s.Spec.Round) {
-		_, cluster := b.Value.(leak.ClusterUser)
-		_, program := b.Value.(leak.ProgramUser)
-		if !cluster && !program && b.Workers > 0 {
-			return &leak.UsageError{Err: leak.WithHint(fmt.Errorf("%s: load from workers: pods of the cluster cannot reach a process of this machine", b.Name),
-				"subject.placement, or --placement pod, has the subject run as a pod; or leave workers out")}
-		}
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ var colours = map[string]string{"✓": "\x1b[32m", "✗": "\x1b[31m", "!": "\x1b
 
 const plain = "\x1b[0m"
 
-// coloured returns a writer that colours marks at the start of lines if f is a terminal, else f.
-func coloured(f *os.File) io.Writer {
+// Coloured returns a writer that colours marks at the start of lines if f is a terminal, else f.
+func Coloured(f *os.File) io.Writer {
 	if !term.IsTerminal(int(f.Fd())) || wantsPlain(os.Getenv) {
 		return f
 	}

@@ -1,4 +1,4 @@
-package main
+package session
 
 import (
 	"bytes"
@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/leakrig/leakrig/cluster/upstream"
 	"github.com/leakrig/leakrig/leak"
@@ -30,32 +28,11 @@ const (
 	maxSummary = 1 << 20
 )
 
-// nightFlags are the flags of `leakrig run` that go with --all.
-type nightFlags struct {
-	all   bool
-	prune bool
-	skip  []string
-}
-
-func (n *nightFlags) add(c *cobra.Command) {
-	c.Flags().BoolVar(&n.all, "all", false, "run every scenario of the library, or of DIR")
-	c.Flags().StringSliceVar(&n.skip, "skip", nil, "with --all: scenario to skip (repeatable)")
-	c.Flags().BoolVar(&n.prune, "prune", false, "with --all: delete old run directories at the end, as leakrig prune does")
-}
-
-func (n *nightFlags) check(c *cobra.Command, args []string) error {
-	if n.all {
-		for _, flag := range []string{"variant", "set"} {
-			if c.Flags().Changed(flag) {
-				return fmt.Errorf("--%s and --all: scenarios differ in what it may be", flag)
-			}
-		}
-		return cobra.MaximumNArgs(1)(c, args)
-	}
-	if n.prune || len(n.skip) > 0 {
-		return errors.New("--prune and --skip go with --all")
-	}
-	return cobra.MinimumNArgs(1)(c, args)
+// Night are the flags of `leakrig run` that go with --all.
+type Night struct {
+	All   bool
+	Prune bool
+	Skip  []string
 }
 
 // planned is a scenario to be run.
@@ -78,48 +55,47 @@ func scheduled(names []string) []planned {
 
 // runNight runs the library, or every scenario file of a folder, while no one else does so in the same runs
 // directory.
-func (f *runFlags) runNight(c *cobra.Command, night nightFlags, args []string) (int, error) {
-	plan, err := f.plan(night, args)
+func (f *Options) runNight(ctx context.Context, out io.Writer, args []string) (int, error) {
+	plan, err := f.plan(args)
 	if err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
-	unlock, err := lockRuns(f.runsDir)
+	unlock, err := lockRuns(f.RunsDir)
 	if err != nil {
 		return 0, err
 	}
 	defer unlock()
-	f.night, f.folders = &night, args
-	return f.runEach(c, plan)
+	return f.runEach(ctx, out, plan)
 }
 
 // plan decides what is run. A scenario that cannot be read stays in it, so that it counts.
-func (f *runFlags) plan(night nightFlags, args []string) ([]planned, error) {
-	names, err := nightNames(args)
+func (f *Options) plan(args []string) ([]planned, error) {
+	names, err := NightNames(args)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range night.skip {
+	for _, name := range f.Night.Skip {
 		if !slices.Contains(names, name) {
 			return nil, leak.WithHint(fmt.Errorf("--skip %s: unknown scenario", name), "it is one of: %s", strings.Join(names, ", "))
 		}
 	}
-	if f.cluster != "auto" && !slices.Contains(kinds().Providers, f.cluster) {
-		return nil, leak.WithHint(fmt.Errorf("--cluster %s: no such provider", f.cluster), "it is auto or one of: %s", strings.Join(kinds().Providers, ", "))
+	if f.Cluster != "auto" && !slices.Contains(Kinds().Providers, f.Cluster) {
+		return nil, leak.WithHint(fmt.Errorf("--cluster %s: no such provider", f.Cluster), "it is auto or one of: %s", strings.Join(Kinds().Providers, ", "))
 	}
 	plan := scheduled(names)
 	for i := range plan {
 		p := &plan[i]
-		if slices.Contains(night.skip, p.name) {
+		if slices.Contains(f.Night.Skip, p.name) {
 			p.left = "--skip names it"
 			continue
 		}
-		_, s, err := open(p.name, nil)
+		_, s, err := Open(p.name, nil)
 		switch {
 		case err != nil:
 		case s.Spec.Cluster == nil:
 			p.without = []string{"cluster", "placement", "keep", "reuse"}
-		case f.cluster != "auto" && !slices.Contains(s.Spec.Cluster.Providers, f.cluster):
-			p.left = fmt.Sprintf("it runs on %s, not on %s", strings.Join(s.Spec.Cluster.Providers, ", "), f.cluster)
+		case f.Cluster != "auto" && !slices.Contains(s.Spec.Cluster.Providers, f.Cluster):
+			p.left = fmt.Sprintf("it runs on %s, not on %s", strings.Join(s.Spec.Cluster.Providers, ", "), f.Cluster)
 		case s.Spec.OwnClusters():
 			p.without = []string{"keep", "reuse"}
 		}
@@ -127,8 +103,8 @@ func (f *runFlags) plan(night nightFlags, args []string) ([]planned, error) {
 	return plan, nil
 }
 
-// nightNames are the scenarios of the library, or the scenario files of the one folder in args.
-func nightNames(args []string) ([]string, error) {
+// NightNames are the scenarios of the library, or the scenario files of the one folder in args.
+func NightNames(args []string) ([]string, error) {
 	if len(args) == 0 {
 		return scenarios.Names(), nil
 	}
@@ -166,7 +142,7 @@ func lockRuns(dir string) (unlock func(), err error) {
 	unlock, free := upstream.TryLock(path)
 	if !free {
 		holder, _ := io.ReadAll(io.LimitReader(file, 1<<10))
-		return nil, leak.WithHint(fmt.Errorf("%s is in use by another leakrig: %s", dir, cmp.Or(firstLine(string(holder)), "it has not said which")),
+		return nil, leak.WithHint(fmt.Errorf("%s is in use by another leakrig: %s", dir, cmp.Or(FirstLine(string(holder)), "it has not said which")),
 			"wait for it or end it; --runs-dir names another folder, but two at a time disturb each other's measurements")
 	}
 	host, _ := os.Hostname()
@@ -181,9 +157,8 @@ func lockRuns(dir string) (unlock func(), err error) {
 
 // runEach runs scenarios one after another and ends with a line for each, and with their history. It reports results
 // also after an interruption.
-func (f *runFlags) runEach(c *cobra.Command, plan []planned) (int, error) {
-	night := reports.Night{Command: f.args, Started: time.Now()}
-	flags := f.flagsAlone(plan)
+func (f *Options) runEach(ctx context.Context, out io.Writer, plan []planned) (int, error) {
+	night := reports.Night{Command: f.Args, Started: time.Now()}
 	var codes []int
 	interrupted := false
 	for _, p := range plan {
@@ -195,55 +170,54 @@ func (f *runFlags) runEach(c *cobra.Command, plan []planned) (int, error) {
 			continue
 		}
 		one := *f
-		one.args = append([]string{"run", p.name}, flags...) // what makes this run alone
 		one.leaveOut(p.without)
-		run := one.runOne(c, p.name)
+		one.Args = one.Argv(p.name)
+		run := one.runOne(ctx, out, p.name)
 		f.made = one.made
 		night.Runs = append(night.Runs, run)
 		codes = append(codes, run.ExitCode)
-		interrupted = run.ExitCode == leak.ExitInterrupted || c.Context().Err() != nil
+		interrupted = run.ExitCode == leak.ExitInterrupted || ctx.Err() != nil
 	}
 	if len(codes) == 0 {
 		codes = []int{leak.ExitUnmeasured} // nothing was measured, and that is no pass
 	}
 	night.ExitCode = leak.WorstExit(codes...)
-	night.Command = keptArgs(f.args, nil, *f.hidden)
+	night.Command = KeptArgs(f.Args, nil, *f.Hidden)
 	// After Ctrl-C the context has ended, but the results are still reported. A second Ctrl-C ends leakrig at once.
-	ctx := context.WithoutCancel(c.Context())
-	if err := errors.Join(reports.NightText(c.OutOrStdout(), night), f.keepNight(ctx, c.OutOrStdout(), night, interrupted)); err != nil {
-		night.ExitCode = leak.WorstExit(night.ExitCode, complain(err, *f.hidden))
+	ctx = context.WithoutCancel(ctx)
+	if err := errors.Join(reports.NightText(out, night), f.keepNight(ctx, out, night, interrupted)); err != nil {
+		night.ExitCode = leak.WorstExit(night.ExitCode, Complain(err, *f.Hidden))
 	}
 	return night.ExitCode, nil
 }
 
 // leaveOut takes flags back.
-func (f *runFlags) leaveOut(flags []string) {
+func (f *Options) leaveOut(flags []string) {
 	for _, name := range flags {
 		switch name {
 		case "cluster":
-			f.cluster = "auto"
+			f.Cluster = "auto"
 		case "placement":
-			f.placement = ""
+			f.Placement = ""
 		case "keep":
-			f.options.Keep = false
+			f.Clusters.Keep = false
 		case "reuse":
-			f.options.Reuse = false
+			f.Clusters.Reuse = false
 		}
-		f.args = without(f.args, "--"+name)
 	}
 }
 
 // runOne runs one scenario of several. It reports and counts errors, and does not return them.
-func (f *runFlags) runOne(c *cobra.Command, name string) reports.NightRun {
+func (f *Options) runOne(ctx context.Context, out io.Writer, name string) reports.NightRun {
 	begun, made := time.Now(), len(f.made)
 	run := reports.NightRun{Scenario: name}
 	var err error
-	if run.ExitCode, err = f.run(c, name); err != nil {
-		err = cleaned(err, *f.hidden)
-		run.ExitCode = complain(err, nil)
-		run.Why = firstLine(err.Error())
+	if run.ExitCode, err = f.runScenario(ctx, out, name); err != nil {
+		err = cleaned(err, *f.Hidden)
+		run.ExitCode = Complain(err, nil)
+		run.Why = FirstLine(err.Error())
 		if hint := leak.Hint(err); hint != "" {
-			run.Why += ". Hint: " + firstLine(hint)
+			run.Why += ". Hint: " + FirstLine(hint)
 		}
 	}
 	run.Took = time.Since(begun)
@@ -265,11 +239,11 @@ func (f *runFlags) runOne(c *cobra.Command, name string) reports.NightRun {
 }
 
 // keepNight writes the pages of the runs directory: that of the night, and that over all runs.
-func (f *runFlags) keepNight(ctx context.Context, w io.Writer, night reports.Night, interrupted bool) error {
+func (f *Options) keepNight(ctx context.Context, w io.Writer, night reports.Night, interrupted bool) error {
 	var errs []error
-	if f.night != nil {
+	if f.Night.All {
 		var page bytes.Buffer
-		path := filepath.Join(f.runsDir, nightPage)
+		path := filepath.Join(f.RunsDir, nightPage)
 		err := reports.NightMarkdown(&page, night)
 		if err == nil {
 			err = leak.WriteFile(path, page.Bytes())
@@ -277,39 +251,14 @@ func (f *runFlags) keepNight(ctx context.Context, w io.Writer, night reports.Nig
 		if errs = append(errs, err); err == nil {
 			fmt.Fprintln(w, path)
 		}
-		if f.night.prune && !interrupted {
-			_, err := prune(ctx, w, f.runsDir, defaultRule())
+		if f.Night.Prune && !interrupted {
+			_, err := prune(ctx, w, f.RunsDir, DefaultRule())
 			errs = append(errs, err)
 		}
 	}
 	if len(f.made) > 0 {
-		_, err := writeHistory(ctx, w, f.runsDir, filepath.Join(f.runsDir, historyPage), false) // altered runs are warned of, and are not of this night
+		_, err := History(ctx, w, f.RunsDir, "", false) // altered runs are warned of, and are not of this night
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-// flagsAlone returns the flags with which each of the scenarios could run alone.
-func (f *runFlags) flagsAlone(plan []planned) []string {
-	flags := without(f.args, "--skip")
-	return slices.DeleteFunc(flags, func(a string) bool {
-		return slices.Contains([]string{"run", "--all", "--prune"}, a) || slices.Contains(f.folders, a) ||
-			slices.ContainsFunc(plan, func(p planned) bool { return p.name == a })
-	})
-}
-
-// without is args without a flag and its values.
-func without(args []string, flag string) []string {
-	var kept []string
-	for i := 0; i < len(args); i++ {
-		switch {
-		case args[i] == flag && (flag == "--keep" || flag == "--reuse"):
-		case args[i] == flag:
-			i++ // its value
-		case strings.HasPrefix(args[i], flag+"="):
-		default:
-			kept = append(kept, args[i])
-		}
-	}
-	return kept
 }

@@ -1,4 +1,5 @@
-package main
+// Package terminal writes to the user: progress on standard error, and coloured marks.
+package terminal
 
 import (
 	"fmt"
@@ -22,14 +23,14 @@ const quietInterval = 20 * time.Second
 // redrawInterval is how often the line on a terminal is redrawn with the remaining time.
 const redrawInterval = time.Second
 
-// progress writes to standard error: lines that stay, and on a terminal one line that is replaced.
-type progress struct {
+// Progress writes to standard error: lines that stay, and on a terminal one line that is replaced.
+type Progress struct {
 	mu sync.Mutex
 	w  io.Writer
-	// secrets are in nothing that is written, nil where there are none yet.
-	secrets *leak.Secrets
-	// silent leaves everything out.
-	silent bool
+	// Secrets are in nothing that is written, nil where there are none yet.
+	Secrets *leak.Secrets
+	// Silent leaves everything out.
+	Silent bool
 	// width returns the width of the terminal in columns, 0 if unknown; nil without a terminal.
 	width func() int
 	last  time.Time              // when something was last written
@@ -38,8 +39,9 @@ type progress struct {
 	stop  chan struct{}          // ends the redrawing
 }
 
-func newProgress(f *os.File) *progress {
-	p := &progress{w: f, last: time.Now()}
+// NewProgress returns a progress on a file, which is redrawn if the file is a terminal.
+func NewProgress(f *os.File) *Progress {
+	p := &Progress{w: f, last: time.Now()}
 	if fd := int(f.Fd()); term.IsTerminal(fd) && !wantsPlain(os.Getenv) {
 		p.width = func() int {
 			columns, _, err := term.GetSize(fd)
@@ -58,10 +60,11 @@ func wantsPlain(getenv func(string) string) bool {
 	return getenv("NO_COLOR") != "" || getenv("TERM") == "dumb" || ci != "" && ci != "false"
 }
 
-func (p *progress) Log(format string, args ...any) {
+// Log writes a line that stays.
+func (p *Progress) Log(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.silent {
+	if p.Silent {
 		return
 	}
 	p.clear()
@@ -70,31 +73,32 @@ func (p *progress) Log(format string, args ...any) {
 	p.draw()
 }
 
-func (p *progress) Status(format string, args ...any) {
+// Status replaces the status line.
+func (p *Progress) Status(format string, args ...any) {
 	line := p.text(format, args...)
 	p.show(line, func(width int) string { return fit(width, line) })
 }
 
 // text is what is shown of a message: no secrets, and nothing that a terminal would obey.
-func (p *progress) text(format string, args ...any) string {
+func (p *Progress) text(format string, args ...any) string {
 	text := fmt.Sprintf(format, args...)
-	if p.secrets != nil {
-		text = p.secrets.RedactText(text)
+	if p.Secrets != nil {
+		text = p.Secrets.RedactText(text)
 	}
 	return leak.Printable(text)
 }
 
 // Watch shows how a measurement stands.
-func (p *progress) Watch(s leak.Standing) {
+func (p *Progress) Watch(s leak.Standing) {
 	start := time.Now()
 	p.show(standing(0, s, -1), func(width int) string { return standing(width, s, time.Since(start)) })
 }
 
 // show replaces the status line. plain is what a CI log gets of it after a silence.
-func (p *progress) show(plain string, line func(width int) string) {
+func (p *Progress) show(plain string, line func(width int) string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.silent {
+	if p.Silent {
 		return
 	}
 	if p.width == nil {
@@ -112,7 +116,7 @@ func (p *progress) show(plain string, line func(width int) string) {
 	}
 }
 
-func (p *progress) redraw(stop chan struct{}) {
+func (p *Progress) redraw(stop chan struct{}) {
 	tick := time.NewTicker(redrawInterval)
 	defer tick.Stop()
 	for {
@@ -130,7 +134,7 @@ func (p *progress) redraw(stop chan struct{}) {
 }
 
 // Done takes the status line off the screen.
-func (p *progress) Done() {
+func (p *Progress) Done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clear()
@@ -143,7 +147,7 @@ func (p *progress) Done() {
 
 // draw writes the line over the last one, with wrapping disabled: the terminal may have become narrower, or show a
 // character wider than one column.
-func (p *progress) draw() {
+func (p *Progress) draw() {
 	if p.line == nil {
 		return
 	}
@@ -151,7 +155,7 @@ func (p *progress) draw() {
 	p.drawn = true
 }
 
-func (p *progress) clear() {
+func (p *Progress) clear() {
 	if p.drawn {
 		fmt.Fprint(p.w, "\r\x1b[K")
 		p.drawn = false

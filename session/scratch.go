@@ -1,4 +1,4 @@
-package main
+package session
 
 import (
 	"os"
@@ -20,8 +20,8 @@ const (
 	scratchMaking  = ".in-the-making"
 )
 
-// newScratch creates such a folder and removes those of killed runs.
-func newScratch() (dir string, remove func(), err error) {
+// NewScratch creates such a folder and removes those of killed runs.
+func NewScratch() (dir string, remove func(), err error) {
 	sweepKilled()
 	dir, err = os.MkdirTemp("", scratchPattern)
 	if err != nil {

@@ -1,19 +1,12 @@
-package main
+package session
 
 import (
 	"fmt"
 	"os"
 	"slices"
 
-	"github.com/spf13/cobra"
-
 	"github.com/leakrig/leakrig/leak"
 )
-
-// acceptFlag adds --accept-altered.
-func acceptFlag(c *cobra.Command, accept *bool) {
-	c.Flags().BoolVar(accept, "accept-altered", false, "accept an altered record, or one without a seal (see docs/records.md)")
-}
 
 // withWarning puts what is wrong with a record's seal among its warnings, once.
 func withWarning(r *leak.Record, seal leak.Seal) {
@@ -24,8 +17,8 @@ func withWarning(r *leak.Record, seal leak.Seal) {
 	r.Warnings = append(r.Warnings, seal.String())
 }
 
-// warnSeal says on standard error what is wrong with the seal of a run directory.
-func warnSeal(dir string, seal leak.Seal, accepted bool) {
+// WarnSeal says on standard error what is wrong with the seal of a run directory.
+func WarnSeal(dir string, seal leak.Seal, accepted bool) {
 	if seal.Holds() {
 		return
 	}
@@ -35,9 +28,9 @@ func warnSeal(dir string, seal leak.Seal, accepted bool) {
 	}
 }
 
-// sealedCode is the exit code of a command that has read a record: never 0 where its seal does not hold, unless that is
+// SealedCode is the exit code of a command that has read a record: never 0 where its seal does not hold, unless that is
 // accepted.
-func sealedCode(code int, seal leak.Seal, accepted bool) int {
+func SealedCode(code int, seal leak.Seal, accepted bool) int {
 	if code == leak.ExitMet && !seal.Holds() && !accepted {
 		return leak.ExitInconclusive
 	}

@@ -1,17 +1,15 @@
-package main
+package bisect
 
 import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/leakrig/leakrig/bisect"
 )
 
 // aheadBuilder builds versions, one at a time: the requested one, and during its measurement those that may come next. It
 // builds no version twice. get, ahead and stop are called from one goroutine.
 type aheadBuilder struct {
-	build func(ctx context.Context, c bisect.Candidate, behind bool) (*made, error)
+	build func(ctx context.Context, c Candidate, behind bool) (*made, error)
 
 	mu   sync.Mutex
 	jobs map[string]*job
@@ -37,19 +35,19 @@ func (j *job) account() (took, waited float64) {
 	return took, waited
 }
 
-func newAheadBuilder(build func(context.Context, bisect.Candidate, bool) (*made, error)) *aheadBuilder {
+func newAheadBuilder(build func(context.Context, Candidate, bool) (*made, error)) *aheadBuilder {
 	return &aheadBuilder{build: build, jobs: map[string]*job{}}
 }
 
 // get returns the version, built. The error is that of the build, or ctx's.
-func (w *aheadBuilder) get(ctx context.Context, c bisect.Candidate) (*job, error) {
+func (w *aheadBuilder) get(ctx context.Context, c Candidate) (*job, error) {
 	start := time.Now()
 	j := w.find(ctx, c)
 	j.waited += time.Since(start)
 	return j, j.err
 }
 
-func (w *aheadBuilder) find(ctx context.Context, c bisect.Candidate) *job {
+func (w *aheadBuilder) find(ctx context.Context, c Candidate) *job {
 	if w.ended != nil {
 		w.mu.Lock()
 		wanted := w.now == c.Version
@@ -75,7 +73,7 @@ func (w *aheadBuilder) find(ctx context.Context, c bisect.Candidate) *job {
 }
 
 // do builds one version and keeps it, unless the build was stopped.
-func (w *aheadBuilder) do(ctx context.Context, c bisect.Candidate, behind bool) *job {
+func (w *aheadBuilder) do(ctx context.Context, c Candidate, behind bool) *job {
 	start := time.Now()
 	j := &job{}
 	j.made, j.err = w.build(ctx, c, behind)
@@ -91,7 +89,7 @@ func (w *aheadBuilder) do(ctx context.Context, c bisect.Candidate, behind bool) 
 }
 
 // ahead starts to build versions that may be asked for next.
-func (w *aheadBuilder) ahead(versions []bisect.Candidate) {
+func (w *aheadBuilder) ahead(versions []Candidate) {
 	w.stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

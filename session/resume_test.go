@@ -1,9 +1,7 @@
-package main
+package session
 
 import (
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,7 +45,7 @@ func TestReopen(t *testing.T) {
 		}
 		return dir
 	}
-	f := &runFlags{runsDir: runs}
+	f := &Options{RunsDir: runs}
 	reopened := func() (leak.RunDir, []string) {
 		t.Helper()
 		p := &noProgress{}
@@ -110,7 +108,7 @@ func TestReopen(t *testing.T) {
 	if dir, lines := reopened(); dir != "" || len(lines) != 0 {
 		t.Errorf("%q after one that is over, %q", dir, lines)
 	}
-	f.variants = []string{"a"}
+	f.Variants = []string{"a"}
 	if dir, _ := reopened(); dir != "" { // 13:00, of a alone, which is done
 		t.Errorf("%q, of a variant that is done", dir)
 	}
@@ -121,38 +119,5 @@ func TestByTime(t *testing.T) {
 	slices.SortFunc(names, byTime)
 	if got := strings.Join(names, " "); got != "20261121T100000Z 20261121T100000Z-9 20261121T100000Z-10 20261121T100001Z" {
 		t.Error(got)
-	}
-}
-
-// TestServePprof checks that leakrig serves pprof only on loopback, and that its child processes do not.
-func TestServePprof(t *testing.T) {
-	for _, address := range []string{"127.0.0.1", ":6061", "0.0.0.0:6061", "192.0.2.1:6061", "example.org:80", "127.0.0.1:nonsense"} {
-		if err := servePprof(address); err == nil || leak.Hint(err) == "" {
-			t.Errorf("%s: %v", address, err)
-		}
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	if err := servePprof(address); err == nil {
-		t.Error("an address that is taken was taken")
-	}
-	l.Close()
-	t.Setenv(pprofVariable, address)
-	if err := servePprof(address); err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := os.LookupEnv(pprofVariable); ok {
-		t.Error("it would be inherited")
-	}
-	resp, err := http.Get("http://" + address + "/debug/pprof/goroutine?debug=1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		t.Error(resp.Status)
 	}
 }

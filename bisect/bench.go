@@ -1,4 +1,4 @@
-package main
+package bisect
 
 import (
 	"context"
@@ -13,11 +13,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leakrig/leakrig/bisect"
-	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/runner"
 	"github.com/leakrig/leakrig/scenarios"
+	"github.com/leakrig/leakrig/session"
 	"github.com/leakrig/leakrig/subjects"
 )
 
@@ -27,18 +26,18 @@ const closeTimeout = 2 * time.Minute
 // bench is where the steps of a bisection are built and measured. One cluster serves them all, unless the
 // scenario wants one for each.
 type bench struct {
-	*bisection
+	*Bisection
 	src      scenarios.Source
 	scenario *leak.Scenario
 	chosen   leak.Variant
-	provider leak.Kind[leak.Provider]
+	provider session.Provider
 	progress leak.Progress
 	works    *aheadBuilder
 	scratch  string
 	remove   func()
 	// dir and record are those of the bisection.
 	dir    leak.RunDir
-	record *bisect.Record
+	record *Record
 	// shared is the cluster of all steps, nil before it is booted and after it was lost.
 	shared leak.Cluster
 	closed bool
@@ -53,43 +52,43 @@ type made struct {
 // built is a launcher whose variant was built before.
 type built struct{ *subjects.Launcher }
 
-// step reports the progress of one step and ends with one line.
-type step struct {
+// stepProgress reports the progress of one step and ends with one line.
+type stepProgress struct {
 	leak.Progress
 	version, variant string
 }
 
-func (s step) Log(format string, args ...any) { s.Status(format, args...) }
+func (s stepProgress) Log(format string, args ...any) { s.Status(format, args...) }
 
-func (s step) Status(format string, args ...any) {
+func (s stepProgress) Status(format string, args ...any) {
 	s.Progress.Status("%s: %s", s.version, strings.TrimPrefix(fmt.Sprintf(format, args...), s.variant+": "))
 }
 
 func (built) Build(context.Context, leak.Variant) error { return nil }
 
-func (b *bisection) bench(ctx context.Context, src scenarios.Source, s *leak.Scenario, progress leak.Progress) (*bench, error) {
-	w := &bench{bisection: b, src: src, scenario: s, progress: progress}
-	w.chosen = s.Spec.Variants[slices.IndexFunc(s.Spec.Variants, func(v leak.Variant) bool { return v.Name == b.question.Variant })]
+func (b *Bisection) bench(ctx context.Context, src scenarios.Source, s *leak.Scenario, progress leak.Progress) (*bench, error) {
+	w := &bench{Bisection: b, src: src, scenario: s, progress: progress}
+	w.chosen = s.Spec.Variants[slices.IndexFunc(s.Spec.Variants, func(v leak.Variant) bool { return v.Name == b.Question.Variant })]
 	first := w.chosen
-	if b.question.Kind == bisect.OfNode {
+	if b.Question.Kind == OfNode {
 		var err error
-		if first, err = repinned(w.chosen, b.modules(b.question.Bad)); err != nil {
+		if first, err = session.Repinned(w.chosen, b.modules(b.Question.Bad)); err != nil {
 			return nil, &leak.UsageError{Err: err}
 		}
 	}
 	var err error
-	if w.provider, err = b.provider(ctx, s, []leak.Variant{first}, progress); err != nil {
+	if w.provider, err = b.ChooseProvider(ctx, s, []leak.Variant{first}, progress); err != nil {
 		return nil, err
 	}
-	if b.question.Kind == bisect.OfCommit {
+	if b.Question.Kind == OfCommit {
 		_, _, err = w.inRepo()
 	} else {
-		err = b.launcher(src, s, w.provider.Name).Check([]leak.Variant{w.chosen})
+		err = b.Launcher(src, s, w.provider.Name).Check([]leak.Variant{w.chosen})
 	}
 	if err != nil {
 		return nil, &leak.UsageError{Err: err}
 	}
-	if w.scratch, w.remove, err = newScratch(); err != nil {
+	if w.scratch, w.remove, err = session.NewScratch(); err != nil {
 		return nil, err
 	}
 	w.works = newAheadBuilder(w.make)
@@ -124,24 +123,24 @@ func (w *bench) down() error {
 }
 
 // make builds one version; behind is set where it is built behind the measurement of another one.
-func (w *bench) make(ctx context.Context, c bisect.Candidate, behind bool) (*made, error) {
-	m := &made{launcher: w.launcher(w.src, w.scenario, w.provider.Name), variant: w.chosen}
+func (w *bench) make(ctx context.Context, c Candidate, behind bool) (*made, error) {
+	m := &made{launcher: w.Launcher(w.src, w.scenario, w.provider.Name), variant: w.chosen}
 	name := safe(c.Version)
 	m.launcher.Scratch = filepath.Join(w.scratch, "subjects", name)
 	m.launcher.Builder.Cache = filepath.Join(w.scratch, "builds")
 	m.launcher.Builder.Nice = behind
-	switch w.question.Kind {
-	case bisect.OfNode:
+	switch w.Question.Kind {
+	case OfNode:
 		var err error
-		if m.variant, err = repinned(w.chosen, w.modules(c.Version)); err != nil {
+		if m.variant, err = session.Repinned(w.chosen, w.modules(c.Version)); err != nil {
 			return nil, err
 		}
-		if err := w.preflight(ctx, w.provider, w.scenario, []leak.Variant{m.variant}, w.progress); err != nil {
+		if err := w.Preflight(ctx, w.provider, w.scenario, []leak.Variant{m.variant}, w.progress); err != nil {
 			return nil, err
 		}
-	case bisect.OfModule:
+	case OfModule:
 		m.launcher.With = w.modules(c.Version)
-	case bisect.OfCommit:
+	case OfCommit:
 		tree := filepath.Join(w.scratch, "trees", name)
 		if w.scenario.Spec.Subject.Build != "" {
 			defer os.RemoveAll(tree)
@@ -164,7 +163,7 @@ func (w *bench) inRepo() (base, command string, err error) {
 		command, err = w.repo.Inside(spec.Command[0])
 		return "", command, err
 	}
-	builder := w.launcher(w.src, w.scenario, w.provider.Name).Builder
+	builder := w.Launcher(w.src, w.scenario, w.provider.Name).Builder
 	folder, err := builder.Folder(spec.Build)
 	if err != nil {
 		return "", "", err
@@ -180,7 +179,7 @@ func (w *bench) inRepo() (base, command string, err error) {
 }
 
 // checkout writes a commit into a folder and has the launcher take the subject from there.
-func (w *bench) checkout(ctx context.Context, l *subjects.Launcher, c bisect.Candidate, tree string) error {
+func (w *bench) checkout(ctx context.Context, l *subjects.Launcher, c Candidate, tree string) error {
 	base, command, err := w.inRepo()
 	if err != nil {
 		return err
@@ -194,28 +193,28 @@ func (w *bench) checkout(ctx context.Context, l *subjects.Launcher, c bisect.Can
 	}
 	l.Spec.Command = slices.Clone(l.Spec.Command)
 	l.Spec.Command[0] = filepath.Join(tree, command)
-	if w.question.Make == "" {
+	if w.Question.Make == "" {
 		return nil
 	}
 	here, err := w.repo.Inside(".")
 	if err != nil {
 		here = "."
 	}
-	cmd := exec.CommandContext(ctx, "sh", "-c", w.question.Make)
+	cmd := exec.CommandContext(ctx, "sh", "-c", w.Question.Make)
 	cmd.Dir = filepath.Join(tree, here)
 	cmd.WaitDelay = 5 * time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return fmt.Errorf("%s: %w\n%s", w.question.Make, err, out)
+		return fmt.Errorf("%s: %w\n%s", w.Question.Make, err, out)
 	}
 	return nil
 }
 
 // Measure builds a version and runs the scenario with it.
-func (w *bench) Measure(ctx context.Context, c bisect.Candidate, ahead []bisect.Candidate) (bisect.Step, error) {
-	var step bisect.Step
+func (w *bench) Measure(ctx context.Context, c Candidate, ahead []Candidate) (Step, error) {
+	var step Step
 	w.progress.Status("%s: building", c.Name())
 	job, err := w.works.get(ctx, c)
 	if ctx.Err() != nil {
@@ -223,7 +222,7 @@ func (w *bench) Measure(ctx context.Context, c bisect.Candidate, ahead []bisect.
 	}
 	step.BuildSeconds, step.WaitSeconds = job.account()
 	if err != nil {
-		step.State, step.Reason = bisect.Skipped, subjects.Reason(err)
+		step.State, step.Reason = Skipped, subjects.Reason(err)
 		return step, nil
 	}
 	w.works.ahead(ahead)
@@ -241,41 +240,42 @@ func (w *bench) Measure(ctx context.Context, c bisect.Candidate, ahead []bisect.
 		os.RemoveAll(string(dir)) // it is in no record
 		return step, err
 	}
-	if len(w.private.secrets) > 0 {
-		if err := redactLogs(dir, w.private.secrets); err != nil {
+	if len(w.private.Secrets) > 0 {
+		if err := session.RedactLogs(dir, w.private.Secrets); err != nil {
 			return step, err
 		}
 	}
-	s, record, seal, err := readRun(dir, "", leak.OfFiles) // what was kept is what is judged
+	s, record, seal, err := session.ReadRun(dir, "", leak.OfFiles) // what was kept is what is judged
 	if err != nil {
 		return step, err
 	}
-	text, err := findFormat("text")
+	text, err := session.FindFormat("text")
+	var verdict *leak.Verdict
 	if err == nil {
-		_, err = conclude(io.Discard, dir, s, record, text, conclusion{write: true, fresh: true, own: w.own(job.made), seal: seal, secrets: w.private.secrets})
+		verdict, _, err = session.Conclude(io.Discard, dir, s, record, text, session.Conclusion{Write: true, Fresh: true, Own: w.own(job.made), Seal: seal, Secrets: w.private.Secrets})
 	}
 	if err != nil {
 		return step, err
 	}
 	step.Run = filepath.Base(string(dir))
-	vv := checks.Judge(s, record).Variants[0]
+	vv := verdict.Variants[0]
 	step.State, step.Reason, step.Growth = state(vv.Outcome), vv.Reason, growth(vv)
 	if !seal.Holds() {
-		step.State, step.Reason = bisect.Unsure, seal.String()
+		step.State, step.Reason = Unsure, seal.String()
 	}
 	return step, w.lost(ctx)
 }
 
 // own is the folder that a version was built from, nil where it was a commit's, which is gone by now.
 func (w *bench) own(m *made) *subjects.OwnSource {
-	if w.question.Kind == bisect.OfCommit {
+	if w.Question.Kind == OfCommit {
 		return nil
 	}
 	return m.launcher.Own()
 }
 
 // stepDir makes the run directory of a step.
-func (w *bench) stepDir(c bisect.Candidate) (leak.RunDir, error) {
+func (w *bench) stepDir(c Candidate) (leak.RunDir, error) {
 	for i := len(w.record.Steps) + 1; ; i++ {
 		dir := leak.RunDir(w.dir.Path(fmt.Sprintf("%02d-%s", i, safe(c.Name()))))
 		err := os.Mkdir(string(dir), 0o700)
@@ -283,22 +283,22 @@ func (w *bench) stepDir(c bisect.Candidate) (leak.RunDir, error) {
 			continue // of an earlier session, whose steps were fewer
 		}
 		if err == nil {
-			err = dir.WriteFile(leak.ScenarioFile, w.private.text)
+			err = dir.WriteFile(leak.ScenarioFile, w.private.Text)
 		}
 		return dir, err
 	}
 }
 
 // runOne runs the scenario with one version. An error means that no version could be measured.
-func (w *bench) runOne(ctx context.Context, m *made, c bisect.Candidate, dir leak.RunDir) (*leak.Record, error) {
-	f := w.runFlags
-	f.args = w.question.RunArgs(c.Version)
-	config := f.config(w.scenario, []leak.Variant{m.variant}, dir, step{w.progress, c.Name(), m.variant.Name})
+func (w *bench) runOne(ctx context.Context, m *made, c Candidate, dir leak.RunDir) (*leak.Record, error) {
+	f := w.Options
+	f.Args = w.Question.RunArgs(c.Version)
+	config := f.RunnerConfig(w.scenario, []leak.Variant{m.variant}, dir, stepProgress{w.progress, c.Name(), m.variant.Name})
 	config.Launcher, config.Shared = built{m.launcher}, !config.OwnClusters
-	w.private.clean(&config)
-	config.Args = keptArgs(f.args, w.private.parameters, w.private.secrets)
+	w.private.Clean(&config)
+	config.Args = session.KeptArgs(f.Args, w.private.Parameters, w.private.Secrets)
 	var boots error
-	if w.provider.New != nil {
+	if w.provider.Provider != nil {
 		config.Boot = func(ctx context.Context, v leak.Variant) (leak.Cluster, error) {
 			var c leak.Cluster
 			c, boots = w.boot(ctx, v, dir)
@@ -306,7 +306,7 @@ func (w *bench) runOne(ctx context.Context, m *made, c bisect.Candidate, dir lea
 		}
 	}
 	record, err := runner.Run(ctx, config)
-	if err == nil && complete(record) {
+	if err == nil && session.Complete(record) {
 		os.RemoveAll(dir.Path("cluster")) // of interest only when something went wrong
 	}
 	if config.OwnClusters {
@@ -322,11 +322,11 @@ func (w *bench) boot(ctx context.Context, v leak.Variant, dir leak.RunDir) (leak
 	}
 	start := time.Now()
 	w.record.Boots++
-	b := boot{
-		provider: w.provider, run: runID(w.dir), logs: dir.Path("cluster"),
-		scratch: filepath.Join(w.scratch, fmt.Sprintf("cluster-%d", w.record.Boots)),
+	b := session.Boot{
+		Provider: w.provider, Run: session.RunID(w.dir), Logs: dir.Path("cluster"),
+		Scratch: filepath.Join(w.scratch, fmt.Sprintf("cluster-%d", w.record.Boots)),
 	}
-	c, err := b.up(ctx, w.scenario, v, w.progress)
+	c, err := b.Up(ctx, w.scenario, v, w.progress)
 	w.record.BootSeconds += time.Since(start).Seconds()
 	if err == nil && !w.scenario.Spec.OwnClusters() {
 		w.shared = c
@@ -343,18 +343,18 @@ func (w *bench) lost(ctx context.Context) error {
 	return w.down()
 }
 
-func state(o leak.Outcome) bisect.State {
+func state(o leak.Outcome) State {
 	switch o {
 	case leak.Leaking:
-		return bisect.Leaky
+		return Leaky
 	case leak.Clean:
-		return bisect.Clean
+		return Clean
 	}
-	return bisect.Unsure
+	return Unsure
 }
 
 // growth returns the most significant findings: those of the fingerprint, else leaking ones, else the first.
-func growth(vv leak.VariantVerdict) []bisect.Growth {
+func growth(vv leak.VariantVerdict) []Growth {
 	chosen := slices.DeleteFunc(slices.Clone(vv.Findings), func(f leak.Finding) bool { return !f.Fingerprint })
 	if len(chosen) == 0 {
 		chosen = slices.DeleteFunc(slices.Clone(vv.Findings), func(f leak.Finding) bool { return f.Outcome != leak.Leaking })
@@ -362,9 +362,9 @@ func growth(vv leak.VariantVerdict) []bisect.Growth {
 	if len(chosen) == 0 {
 		chosen = vv.Findings[:min(1, len(vv.Findings))]
 	}
-	var all []bisect.Growth
+	var all []Growth
 	for _, f := range chosen {
-		g := bisect.Growth{Check: f.Check, Outcome: f.Outcome, PerOperation: f.PerOperation, Unit: f.Unit, InAll: !f.BoundPerOperation, Summary: f.Summary, Fingerprint: f.Fingerprint}
+		g := Growth{Check: f.Check, Outcome: f.Outcome, PerOperation: f.PerOperation, Unit: f.Unit, InAll: !f.BoundPerOperation, Summary: f.Summary, Fingerprint: f.Fingerprint}
 		for i, p := range f.Points {
 			if i == 0 {
 				g.From = p.Value

@@ -1,4 +1,4 @@
-package main
+package bisect
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leakrig/leakrig/bisect"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/session"
 	"github.com/leakrig/leakrig/subjects"
 )
 
@@ -17,13 +17,13 @@ import (
 const maxCandidates = 20_000
 
 // begin makes the record of a new search, with the candidates, each of which was resolved.
-func (b *bisection) begin(ctx context.Context, s *leak.Scenario, progress leak.Progress) (*bisect.Record, error) {
-	record := &bisect.Record{
-		Schema: bisect.Schema, Scenario: s.Metadata.Name, Leakrig: version(), Args: b.args,
-		Started: time.Now().UTC().Truncate(time.Millisecond), Steps: []bisect.Step{},
+func (b *Bisection) begin(ctx context.Context, s *leak.Scenario, progress leak.Progress) (*Record, error) {
+	record := &Record{
+		Schema: Schema, Scenario: s.Metadata.Name, Leakrig: b.Version, Args: b.Args,
+		Started: time.Now().UTC().Truncate(time.Millisecond), Steps: []Step{},
 	}
 	var err error
-	if b.question.Kind == bisect.OfCommit {
+	if b.Question.Kind == OfCommit {
 		err = b.commits(ctx, record)
 	} else {
 		err = b.versions(ctx, record, progress)
@@ -31,7 +31,7 @@ func (b *bisection) begin(ctx context.Context, s *leak.Scenario, progress leak.P
 	if err != nil {
 		return nil, err
 	}
-	record.Question = b.question
+	record.Question = b.Question
 	if n := len(record.Candidates); n > maxCandidates {
 		return nil, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("%d candidates are too many", n), "choose --good and --bad nearer to each other")}
 	}
@@ -40,12 +40,12 @@ func (b *bisection) begin(ctx context.Context, s *leak.Scenario, progress leak.P
 }
 
 // buildEnds reports an end that does not build before anything boots.
-func (w *bench) buildEnds(ctx context.Context, record *bisect.Record) error {
-	if w.question.AllLines {
+func (w *bench) buildEnds(ctx context.Context, record *Record) error {
+	if w.Question.AllLines {
 		return nil // a line begins with the first version that can be had
 	}
-	for _, end := range []string{w.question.Bad, w.question.Good} {
-		c := record.Candidates[slices.IndexFunc(record.Candidates, func(c bisect.Candidate) bool { return c.Version == end })]
+	for _, end := range []string{w.Question.Bad, w.Question.Good} {
+		c := record.Candidates[slices.IndexFunc(record.Candidates, func(c Candidate) bool { return c.Version == end })]
 		w.progress.Status("%s: building", c.Name())
 		_, err := w.works.get(ctx, c)
 		if err == nil {
@@ -54,7 +54,7 @@ func (w *bench) buildEnds(ctx context.Context, record *bisect.Record) error {
 		err = fmt.Errorf("%s, an end of the range: %w", c.Name(), err)
 		var usage *leak.UsageError
 		if ctx.Err() == nil && !errors.As(err, &usage) {
-			err = leak.WithHint(err, "choose another end, or run this one alone: `%s`", w.question.Command(end))
+			err = leak.WithHint(err, "choose another end, or run this one alone: `%s`", w.Question.Command(end))
 		}
 		return err
 	}
@@ -62,8 +62,8 @@ func (w *bench) buildEnds(ctx context.Context, record *bisect.Record) error {
 }
 
 // versions are the candidates among the versions of a module.
-func (b *bisection) versions(ctx context.Context, record *bisect.Record, progress leak.Progress) error {
-	q := b.question
+func (b *Bisection) versions(ctx context.Context, record *Record, progress leak.Progress) error {
+	q := b.Question
 	progress.Status("asking for the versions of %s", q.Module)
 	words := slices.Concat([]string{q.Bad, q.Good}, q.Given)
 	listed, err := subjects.Versions(ctx, q.Module)
@@ -72,23 +72,23 @@ func (b *bisection) versions(ctx context.Context, record *bisect.Record, progres
 	}
 	if err != nil {
 		// The ends and what was named may be had all the same.
-		progress.Log("no list of versions: %s", firstLine(err.Error()))
+		progress.Log("no list of versions: %s", session.FirstLine(err.Error()))
 	}
 	for _, v := range listed {
 		switch {
-		case !bisect.Within(v, q.Bad, q.Good) || slices.Contains(words, v):
-		case bisect.IsPre(v) && !q.Pre:
-			record.LeftOut = append(record.LeftOut, bisect.Missing{Version: v, Why: "a pre-release (--pre takes them)"})
+		case !Within(v, q.Bad, q.Good) || slices.Contains(words, v):
+		case IsPre(v) && !q.Pre:
+			record.LeftOut = append(record.LeftOut, Missing{Version: v, Why: "a pre-release (--pre takes them)"})
 		default:
 			words = append(words, v)
 		}
 	}
 	for _, v := range q.Given {
-		if !bisect.Within(v, q.Bad, q.Good) {
+		if !Within(v, q.Bad, q.Good) {
 			return &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--candidates %s: not between %s and %s", v, q.Bad, q.Good), "the search looks at nothing outside its ends")}
 		}
 	}
-	words = bisect.Sort(words)
+	words = Sort(words)
 	progress.Status("resolving %d versions of %s", len(words), q.Module)
 	var asked []leak.Module
 	each := 0
@@ -114,19 +114,19 @@ func (b *bisection) versions(ctx context.Context, record *bisect.Record, progres
 		case len(problems) > 0 && end:
 			return leak.WithHint(fmt.Errorf("%s, an end of the range, is unavailable: %s", v, problems[0]), "can the Go module proxy be reached, and does it have that version? `go list -m -versions %s` shows what it lists", q.Module)
 		case len(problems) > 0:
-			record.Missing = append(record.Missing, bisect.Missing{Version: v, Why: problems[0]})
+			record.Missing = append(record.Missing, Missing{Version: v, Why: problems[0]})
 		case retracted != "" && !end:
-			record.LeftOut = append(record.LeftOut, bisect.Missing{Version: v, Why: "retracted: " + retracted})
+			record.LeftOut = append(record.LeftOut, Missing{Version: v, Why: "retracted: " + retracted})
 		default:
 			when, _ := time.Parse(time.RFC3339, all[0].Time) // only for people
-			record.Candidates = append(record.Candidates, bisect.Candidate{Version: v, Line: bisect.Line(v), Time: when})
+			record.Candidates = append(record.Candidates, Candidate{Version: v, Line: Line(v), Time: when})
 		}
 	}
 	return nil
 }
 
 // commits are the candidates among the commits of a repository.
-func (b *bisection) commits(ctx context.Context, record *bisect.Record) error {
+func (b *Bisection) commits(ctx context.Context, record *Record) error {
 	all, err := b.repo.Between(ctx, b.ends[0], b.ends[1])
 	if err != nil {
 		if ctx.Err() != nil {
@@ -135,7 +135,7 @@ func (b *bisection) commits(ctx context.Context, record *bisect.Record) error {
 		return &leak.UsageError{Err: err}
 	}
 	for _, c := range all {
-		record.Candidates = append(record.Candidates, bisect.Candidate{Version: c.Hash, Title: strings.TrimSpace(c.Title), Time: c.Time})
+		record.Candidates = append(record.Candidates, Candidate{Version: c.Hash, Title: strings.TrimSpace(c.Title), Time: c.Time})
 	}
 	return nil
 }

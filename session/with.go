@@ -1,4 +1,4 @@
-package main
+package session
 
 import (
 	"errors"
@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leakrig/leakrig/bisect"
-	"github.com/leakrig/leakrig/checks"
+	"golang.org/x/mod/semver"
+
 	"github.com/leakrig/leakrig/leak"
 )
 
-// exitBisect is the value of --exit-code for git bisect run.
-const exitBisect = "bisect"
+// ExitBisect is the value of --exit-code for git bisect run.
+const ExitBisect = "bisect"
 
 // Exit codes that git bisect run understands. It ends the search at one of 128 or more.
 const (
@@ -23,20 +23,20 @@ const (
 	bisectAbort      = 128
 )
 
-func (f *runFlags) checkExitCode(scenarios int) error {
-	if f.exitCode == exitBisect && (scenarios != 1 || len(f.variants) != 1) {
+func (f *Options) checkExitCode(scenarios int) error {
+	if f.ExitCode == ExitBisect && (scenarios != 1 || len(f.Variants) != 1) {
 		return &leak.UsageError{Err: leak.WithHint(errors.New("--exit-code bisect: is about one variant of one scenario"), "name it with --variant")}
 	}
 	return nil
 }
 
 // bisectCode is what a run says to git bisect.
-func bisectCode(s *leak.Scenario, record *leak.Record) int {
+func bisectCode(verdict *leak.Verdict, record *leak.Record) int {
 	if record.Interrupted {
 		return leak.ExitInterrupted
 	}
 	code := bisectGood
-	for _, v := range checks.Judge(s, record).Variants {
+	for _, v := range verdict.Variants {
 		switch v.Outcome {
 		case leak.Leaking:
 			return bisectBad
@@ -57,11 +57,11 @@ func worstOfBisect(codes []int) int {
 	return bisectGood
 }
 
-// forGitBisect keeps git bisect run from taking bad usage for a bad commit.
-func forGitBisect(args []string, code int) int {
+// ForGitBisect keeps git bisect run from taking bad usage for a bad commit.
+func ForGitBisect(args []string, code int) int {
 	asked := slices.Contains(args, "--exit-code=bisect")
 	if i := slices.Index(args, "--exit-code"); i >= 0 && i+1 < len(args) {
-		asked = asked || args[i+1] == exitBisect
+		asked = asked || args[i+1] == ExitBisect
 	}
 	if asked && code != leak.ExitInterrupted {
 		return bisectAbort
@@ -71,11 +71,11 @@ func forGitBisect(args []string, code int) int {
 
 // otherVersions puts the modules of --with where they belong: into the pins of the variants that have commands
 // of the node, else into the build.
-func (f *runFlags) otherVersions(s *leak.Scenario, variants []leak.Variant) ([]leak.Variant, []leak.Module, error) {
+func (f *Options) otherVersions(s *leak.Scenario, variants []leak.Variant) ([]leak.Variant, []leak.Module, error) {
 	var with []leak.Module
-	for _, word := range f.with {
+	for _, word := range f.With {
 		path, v, ok := strings.Cut(word, "@")
-		if !ok || path == "" || !bisect.IsVersion(v) {
+		if !ok || path == "" || !IsVersion(v) {
 			return nil, nil, leak.WithHint(fmt.Errorf("--with %s: not a module and its full version", word), "as in --with k8s.io/apimachinery@v0.21.0")
 		}
 		with = append(with, leak.Module{Path: path, Version: v})
@@ -91,7 +91,7 @@ func (f *runFlags) otherVersions(s *leak.Scenario, variants []leak.Variant) ([]l
 		}
 		inNode++
 		var err error
-		if variants[i], err = repinned(variants[i], with); err != nil {
+		if variants[i], err = Repinned(variants[i], with); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -106,6 +106,12 @@ func (f *runFlags) otherVersions(s *leak.Scenario, variants []leak.Variant) ([]l
 	return variants, with, nil
 }
 
+// IsVersion reports whether a word is a full version, such as v0.21.0.
+func IsVersion(word string) bool {
+	build := semver.Build(word)
+	return semver.IsValid(word) && semver.Canonical(word)+build == word
+}
+
 // commandModules are the modules that commands of the node come from, at v1.
 var commandModules = map[string]string{
 	"containerd": "github.com/containerd/containerd",
@@ -113,8 +119,8 @@ var commandModules = map[string]string{
 	"runc":       "github.com/opencontainers/runc",
 }
 
-// repinned is the variant with modules of its node's commands at other versions.
-func repinned(v leak.Variant, with []leak.Module) (leak.Variant, error) {
+// Repinned is the variant with modules of its node's commands at other versions.
+func Repinned(v leak.Variant, with []leak.Module) (leak.Variant, error) {
 	v.Node = slices.Clone(v.Node)
 	for _, m := range with {
 		if strings.HasSuffix(m.Path, "*") {

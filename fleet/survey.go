@@ -1,0 +1,206 @@
+package fleet
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/leakrig/leakrig/cluster"
+	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/profiles"
+	"github.com/leakrig/leakrig/session"
+	"github.com/leakrig/leakrig/terminal"
+)
+
+// Options are the flags of `leakrig fleet`.
+type Options struct {
+	Args   []string
+	Hidden *leak.Secrets
+	session.Endpoint
+	Selector, Namespace string
+	AllNamespaces       bool
+	Targets             string
+	Port                int
+	Counter, Metrics    string
+	CounterLabel        string
+	Via                 string
+	Every, For          time.Duration
+	Timeout             time.Duration
+	Concurrency         int
+	Cluster             cluster.Options
+	RunsDir, Format     string
+	Bounds              Bounds
+	Version             string
+}
+
+// Ways to reach pods through the API server.
+const (
+	ViaProxy   = "proxy"
+	ViaForward = "port-forward"
+)
+
+// Formats are the reports of a fleet.
+var Formats = []string{"text", "json", "html"}
+
+// checkBounds refuses bounds and formats that cannot be.
+func checkBounds(b Bounds, format string) []error {
+	var errs []error
+	if !(b.MinJudged >= 0 && b.MinJudged <= 1) {
+		errs = append(errs, leak.WithHint(fmt.Errorf("--min-judged %g: it is a share, from 0 to 1", b.MinJudged), "0.99 is 99 %%"))
+	}
+	if !(b.PerHour >= 0 && b.PerOperation >= 0) {
+		errs = append(errs, leak.WithHint(errors.New("--max-per-hour and --max-per-op are not negative"), "0 allows none"))
+	}
+	if !slices.Contains(Formats, format) {
+		errs = append(errs, leak.WithHint(fmt.Errorf("--format %s: unknown report of a fleet", format), "it is text, json or html"))
+	}
+	return errs
+}
+
+// Is reports whether a run directory is of a fleet.
+func Is(dir leak.RunDir) bool {
+	_, err := os.Stat(dir.Path(RecordFile))
+	return err == nil
+}
+
+// Rejudge decides again on a fleet, with the bounds of its survey where change does not set others, which are given.
+// An interruption belonged to the survey.
+func Rejudge(out io.Writer, dir leak.RunDir, format string, given Bounds, change func(*Bounds), accept bool) (int, error) {
+	if errs := checkBounds(given, format); len(errs) > 0 {
+		return 0, &leak.UsageError{Err: leak.WithHint(errors.Join(errs...), "%s", leak.Hint(errs[0]))}
+	}
+	r, seal, err := ReadSealed(dir)
+	if err == nil && len(seal.Altered) > 0 && !accept {
+		_, err = Read(dir) // which refuses it
+		err = leak.WithHint(err, "%s", leak.SealHint)
+	}
+	if err != nil {
+		return 0, err
+	}
+	session.WarnSeal(string(dir), seal, accept)
+	if !seal.Holds() {
+		r.Warnings = append(r.Warnings, seal.String())
+	}
+	r.Interrupted = false
+	change(&r.Bounds)
+	return conclude(out, dir, r, format, false, !seal.Holds() && !accept)
+}
+
+// Report renders the report on a fleet again, and returns the exit code.
+func Report(out io.Writer, dir leak.RunDir, format string, accept bool) (int, error) {
+	if _, err := Rejudge(out, dir, format, Bounds{}, func(*Bounds) {}, accept); err != nil {
+		return 0, err
+	}
+	_, seal, _ := ReadSealed(dir)
+	return session.SealedCode(leak.ExitMet, seal, accept), nil
+}
+
+// check refuses what cannot be.
+func (f *Options) check() error {
+	var errs []error
+	bad := func(hint, problem string, args ...any) {
+		errs = append(errs, leak.WithHint(fmt.Errorf(problem, args...), "%s", hint))
+	}
+	if (f.Selector == "") == (f.Targets == "") {
+		bad("--selector reads pods, --targets a list of URLs", "give either --selector or --targets")
+	}
+	if f.Namespace != "" && f.AllNamespaces {
+		bad("leave one of them out", "--namespace and --all-namespaces: it is either")
+	}
+	if f.Counter != "" && f.CounterLabel != "" {
+		bad("leave one of them out", "--counter and --counter-label: operations are counted by either")
+	}
+	if f.Every <= 0 || f.For < f.Every {
+		bad("as in --every 1m --for 30m", "--every %s --for %s: no two sweeps", f.Every, f.For)
+	}
+	errs = append(errs, checkBounds(f.Bounds, f.Format)...)
+	if _, _, err := f.metricsAt(); err != nil {
+		bad("as in /metrics or :9090/metrics", "--metrics %s: %w", f.Metrics, err)
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return &leak.UsageError{Err: leak.WithHint(errors.Join(errs...), "%s", leak.Hint(errs[0]))}
+}
+
+// Survey observes a fleet: sweeps, judges and prints.
+func (f *Options) Survey(ctx context.Context, stdin io.Reader, out io.Writer) (int, error) {
+	if err := f.check(); err != nil {
+		return 0, err
+	}
+	if err := f.Absolute(); err != nil {
+		return 0, &leak.UsageError{Err: err}
+	}
+	lister, err := f.lister(stdin)
+	if err != nil {
+		return 0, err
+	}
+	dir, err := session.NewRunDir(f.RunsDir, "fleet")
+	if err != nil {
+		return 0, err
+	}
+	progress := terminal.NewProgress(os.Stderr)
+	defer progress.Done()
+	secrets := session.KnownSecrets(f.Args)
+	secrets.AddAll(session.TokenOf(f.TokenFile, "."))
+	f.Hidden.AddAll(secrets...)
+	progress.Secrets = f.Hidden
+	args := session.KeptArgs(f.Args, nil, secrets)
+	config := Config{
+		Lister: lister, Poller: profiles.NewSweep(f.CounterLabel), Vitals: profiles.Vitals, Every: f.Every, For: f.For,
+		Timeout: f.Timeout, Concurrency: max(1, f.Concurrency), Counter: cmp.Or(f.Counter, f.CounterLabel), Label: f.CounterLabel != "", Progress: progress,
+		Save: func(r *Record) error {
+			r.Leakrig, r.Command, r.Bounds = f.Version, args, f.Bounds
+			return r.Write(dir, secrets...)
+		},
+	}
+	_, err = Run(ctx, config)
+	progress.Done()
+	if err != nil {
+		return 0, err
+	}
+	record, err := Read(dir) // what is judged is what was kept
+	if err != nil {
+		return 0, err
+	}
+	return conclude(out, dir, record, f.Format, true, false)
+}
+
+// conclude judges a fleet, prints the verdict and, where write is set, keeps it. Where withheld is set, its record
+// cannot be relied on, and the fleet is not clean.
+func conclude(w io.Writer, dir leak.RunDir, r *Record, format string, write, withheld bool) (int, error) {
+	v := Judge(r, r.Bounds)
+	if withheld && v.ExitCode == leak.ExitMet {
+		v.Outcome, v.Result, v.ExitCode = leak.Inconclusive, leak.Undecided, leak.ExitInconclusive
+		v.Sentence = "Undecided, since the record carries no seal. " + v.Sentence
+	}
+	v.RunDir = string(dir)
+	data, err := JSON(v)
+	if err != nil {
+		return 0, err
+	}
+	var page bytes.Buffer
+	if err := HTML(&page, v); err != nil {
+		return 0, err
+	}
+	if write {
+		if err := errors.Join(dir.WriteFile(VerdictFile, data), dir.WriteFile(HTMLFile, page.Bytes())); err != nil {
+			return 0, &leak.DiskError{Err: err}
+		}
+	}
+	switch format {
+	case "json":
+		_, err = w.Write(data)
+	case "html":
+		_, err = w.Write(page.Bytes())
+	default:
+		err = Text(w, v)
+	}
+	return v.ExitCode, err
+}

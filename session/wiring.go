@@ -1,0 +1,54 @@
+package session
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/leakrig/leakrig/checks"
+	"github.com/leakrig/leakrig/cluster"
+	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/load"
+	"github.com/leakrig/leakrig/profiles"
+	"github.com/leakrig/leakrig/scenarios"
+)
+
+// Kinds is all that a scenario may name.
+func Kinds() leak.Kinds {
+	k := leak.Kinds{Actions: load.Kinds(), Probes: profiles.Kinds(), Checks: checks.Kinds()}
+	for _, p := range cluster.Kinds(cluster.Options{}) {
+		k.Providers = append(k.Providers, p.Name)
+	}
+	return k
+}
+
+// Open finds and loads a scenario by name or path, with values for its parameters.
+func Open(nameOrFile string, set map[string]string) (scenarios.Source, *leak.Scenario, error) {
+	src, err := scenarios.Find(nameOrFile)
+	if err != nil {
+		return src, nil, &leak.UsageError{Err: err}
+	}
+	src.Set = set
+	s, err := scenarios.Load(src, Kinds())
+	return src, s, err
+}
+
+// CacheDir is the folder for what is built once and used again.
+func CacheDir() (string, error) {
+	dir := os.Getenv("LEAKRIG_CACHE")
+	if dir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return "", leak.WithHint(err, "LEAKRIG_CACHE names a folder for what is built once and used again")
+		}
+		dir = filepath.Join(user, "leakrig")
+	}
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
+		return "", leak.WithHint(fmt.Errorf("cache: %w", err), "LEAKRIG_CACHE names another folder for what is built once and used again")
+	}
+	return dir, nil
+}
