@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // Limits for a terminal.
@@ -68,9 +70,9 @@ func Text(w io.Writer, v *Verdict) error {
 	if v.RunDir != "" {
 		line("")
 		line("  run directory: %s", v.RunDir)
-		line("  report:        %s", leak.RunDir(v.RunDir).Path(HTMLFile))
+		line("  report:        %s", rundir.Dir(v.RunDir).Path(HTMLFile))
 	}
-	return leak.WriteText(w, b.String())
+	return display.WriteText(w, b.String())
 }
 
 // table has a row for each stack that grows.
@@ -81,7 +83,7 @@ func table(b *strings.Builder, v *Verdict) {
 			break
 		}
 		s := &v.Stacks[i]
-		rows = append(rows, []string{cut(s.name(), shortName), s.growsIn(v), s.Targets[0].rate(), s.median(), leak.FormatValue(s.Typical, "goroutines")})
+		rows = append(rows, []string{cut(s.name(), shortName), s.growsIn(v), s.Targets[0].rate(), s.median(), display.Value(s.Typical, "goroutines")})
 	}
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {

@@ -23,7 +23,9 @@ var rows = [][]string{
 	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports", "terminal"},
 	{"cluster/nodeimage"},
 	{"cluster/upstream", "cluster/journal"},
-	{"leak", "stats", "leak/group", "leak/procs"},
+	{"rundir", "leak/httpclient"},
+	{"leak"},
+	{"leak/display", "stats", "leak/group", "leak/procs"},
 }
 
 // guests are heavy dependencies, with the folders that may import them. Kubernetes' own libraries have two: cluster

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/httpclient"
 )
 
 // operations is the load of a test: the process with the operation performs them on request.
@@ -26,7 +27,7 @@ const path = "/leaktest/operations"
 
 // Run asks for one round of operations.
 func (o *operations) Run(ctx context.Context, target leak.Target, first int) (leak.Tally, error) {
-	client := leak.NewClient(target.Transport())
+	client := httpclient.New(target.Transport())
 	defer client.CloseIdleConnections()
 	url := fmt.Sprintf("%s%s?first=%d&times=%d&concurrency=%d", target.URL, path, first, o.Times, o.Concurrency)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)

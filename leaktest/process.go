@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // The test binary starts itself again in the folder and with the environment that it was itself started with: the
@@ -165,14 +167,14 @@ func (l *launcher) output() string {
 	if l.process == nil {
 		return ""
 	}
-	text, err := os.ReadFile(l.process.log) // bounded by leak.OpenLog
+	text, err := os.ReadFile(l.process.log) // bounded by rundir.OpenLog
 	if err != nil {
 		return ""
 	}
 	if len(text) > maxOutput {
 		text = slices.Concat(text[:maxOutput/2], []byte("\n…\n"), text[len(text)-maxOutput/2:])
 	}
-	return strings.Trim(leak.Printable(string(framework.ReplaceAll(text, nil))), "\n")
+	return strings.Trim(display.Printable(string(framework.ReplaceAll(text, nil))), "\n")
 }
 
 // framework matches what package testing prints about tests that do not fail.
@@ -207,7 +209,7 @@ func (p *process) start(args []string, k task) error {
 	if err != nil {
 		return err
 	}
-	log, err := leak.OpenLog(p.log)
+	log, err := rundir.OpenLog(p.log)
 	if err != nil {
 		return err
 	}

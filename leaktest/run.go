@@ -20,6 +20,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
 	"github.com/leakrig/leakrig/reports"
+	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/runner"
 )
 
@@ -79,7 +80,7 @@ type measurement struct {
 
 // measure measures the operation of the n-th call of Run in a test, and writes to a folder of the test's artifacts.
 func (c config) measure(t *testing.T, op Operation, folder string, n int) (*measurement, error) {
-	dir := leak.RunDir(filepath.Join(t.ArtifactDir(), folder))
+	dir := rundir.Dir(filepath.Join(t.ArtifactDir(), folder))
 	if err := os.MkdirAll(string(dir), 0o700); err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func (c config) measure(t *testing.T, op Operation, folder string, n int) (*meas
 	return &measurement{in, l.output()}, nil
 }
 
-func run(t *testing.T, s *leak.Scenario, dir leak.RunDir, l leak.Launcher) (*leak.Record, error) {
+func run(t *testing.T, s *leak.Scenario, dir rundir.Dir, l leak.Launcher) (*leak.Record, error) {
 	ctx := t.Context()
 	if end, ok := t.Deadline(); ok {
 		var cancel context.CancelFunc
@@ -124,7 +125,7 @@ func run(t *testing.T, s *leak.Scenario, dir leak.RunDir, l leak.Launcher) (*lea
 // conclude fails the test unless the outcome is the expected one.
 func conclude(t *testing.T, c config, m *measurement) {
 	t.Helper()
-	report := writeReport(m.Input, leak.RunDir(m.RunDir))
+	report := writeReport(m.Input, rundir.Dir(m.RunDir))
 	v := m.Verdict.Variants[0]
 	failures := failed(m.Record)
 	if failures != "" {
@@ -203,9 +204,9 @@ func failed(record *leak.Record) string {
 }
 
 // writeReport writes the report and says where it is.
-func writeReport(in reports.Input, dir leak.RunDir) string {
+func writeReport(in reports.Input, dir rundir.Dir) string {
 	for _, f := range reports.Formats() {
-		if f.File != leak.HTMLFile {
+		if f.File != rundir.HTMLFile {
 			continue
 		}
 		var page bytes.Buffer

@@ -16,6 +16,7 @@ import (
 	"github.com/leakrig/leakrig/cluster/upstream"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/reports"
+	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/scenarios"
 )
 
@@ -229,7 +230,7 @@ func (f *Options) runOne(ctx context.Context, out io.Writer, name string) report
 	if v, err := dir.ReadVerdict(); err == nil && run.Why == "" {
 		run.Why = v.Sentence
 	}
-	if file, err := os.Open(dir.Path(leak.SummaryFile)); err == nil {
+	if file, err := os.Open(dir.Path(rundir.SummaryFile)); err == nil {
 		defer file.Close()
 		if text, err := io.ReadAll(io.LimitReader(file, maxSummary)); err == nil {
 			run.Summary = string(text)
@@ -246,7 +247,7 @@ func (f *Options) keepNight(ctx context.Context, w io.Writer, night reports.Nigh
 		path := filepath.Join(f.RunsDir, nightPage)
 		err := reports.NightMarkdown(&page, night)
 		if err == nil {
-			err = leak.WriteFile(path, page.Bytes())
+			err = rundir.WriteFile(path, page.Bytes())
 		}
 		if errs = append(errs, err); err == nil {
 			fmt.Fprintln(w, path)

@@ -22,6 +22,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
 	"github.com/leakrig/leakrig/reports"
+	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/runner"
 	"github.com/leakrig/leakrig/scenarios"
 	"github.com/leakrig/leakrig/subjects"
@@ -50,7 +51,7 @@ type Options struct {
 	Clusters cluster.Options
 	Args     []string // the command line, for the record
 	Version  string
-	Hidden   *leak.Secrets // those of all runs of this command, which are in nothing that it prints
+	Hidden   *rundir.Secrets // those of all runs of this command, which are in nothing that it prints
 	With     []string
 	ExitCode string
 	// resume goes on with a soak that was cut short; earlier is its record, nil where a run is a new one.
@@ -62,7 +63,7 @@ type Options struct {
 	// Night are the options of --all.
 	Night Night
 	// made are the run directories that were made, in order.
-	made []leak.RunDir
+	made []rundir.Dir
 }
 
 // Run runs one scenario, several, or with Night.All those of the library or of a folder, and returns the exit code.
@@ -185,7 +186,7 @@ func (f *Options) repeat(w io.Writer, once func() (int, error)) (int, error) {
 
 // once is one run: measured, judged, reported.
 func (f *Options) once(ctx context.Context, out io.Writer, r resolved) (int, error) {
-	dir, _, release, err := f.recorded(r.scenario, r.private.Text, r.progress, func(dir leak.RunDir) (*leak.Record, error) {
+	dir, _, release, err := f.recorded(r.scenario, r.private.Text, r.progress, func(dir rundir.Dir) (*leak.Record, error) {
 		return f.measure(ctx, r, dir, r.progress)
 	})
 	defer release()
@@ -211,9 +212,9 @@ const maxLog = 256 << 20
 
 // RedactLogs takes secrets out of what the subject and the cluster have said: of every file of a run directory but the
 // record and its raw files, which were written without them.
-func RedactLogs(dir leak.RunDir, secrets leak.Secrets) error {
+func RedactLogs(dir rundir.Dir, secrets rundir.Secrets) error {
 	return filepath.WalkDir(string(dir), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() || filepath.Ext(path) == ".gz" || path == dir.Path(leak.RecordFile) || path == dir.Path(leak.ScenarioFile) {
+		if err != nil || !entry.Type().IsRegular() || filepath.Ext(path) == ".gz" || path == dir.Path(rundir.RecordFile) || path == dir.Path(rundir.ScenarioFile) {
 			return err
 		}
 		f, err := os.Open(path)
@@ -223,7 +224,7 @@ func RedactLogs(dir leak.RunDir, secrets leak.Secrets) error {
 		data, err := io.ReadAll(io.LimitReader(f, maxLog))
 		f.Close()
 		if clean := secrets.Redact(data); err == nil && !bytes.Equal(clean, data) {
-			err = leak.WriteFile(path, clean)
+			err = rundir.WriteFile(path, clean)
 		}
 		return err
 	})
@@ -404,9 +405,9 @@ func Prepare(s *leak.Scenario, src scenarios.Source) error {
 }
 
 // NewRunDir makes a folder that no other run has.
-func NewRunDir(runs, scenario string) (leak.RunDir, error) { return NewDir(runs, scenario, "") }
+func NewRunDir(runs, scenario string) (rundir.Dir, error) { return NewDir(runs, scenario, "") }
 
-func NewDir(runs, scenario, prefix string) (leak.RunDir, error) {
+func NewDir(runs, scenario, prefix string) (rundir.Dir, error) {
 	parent := filepath.Join(runs, scenario)
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return "", leak.WithHint(fmt.Errorf("run directory: %w", err), "is the disk full or the folder read-only? --runs-dir names another one")
@@ -420,7 +421,7 @@ func NewDir(runs, scenario, prefix string) (leak.RunDir, error) {
 		dir := filepath.Join(parent, name)
 		err := os.Mkdir(dir, 0o700)
 		if err == nil {
-			return leak.RunDir(dir), nil
+			return rundir.Dir(dir), nil
 		}
 		if !errors.Is(err, os.ErrExist) {
 			return "", leak.WithHint(fmt.Errorf("run directory: %w", err), "is the disk full or the folder read-only? --runs-dir names another one")
@@ -440,7 +441,7 @@ func (f *Options) Launcher(src scenarios.Source, s *leak.Scenario, provider stri
 }
 
 // measure runs the scenario and returns its record, with all that was started stopped again.
-func (f *Options) measure(ctx context.Context, r resolved, dir leak.RunDir, progress leak.Progress) (*leak.Record, error) {
+func (f *Options) measure(ctx context.Context, r resolved, dir rundir.Dir, progress leak.Progress) (*leak.Record, error) {
 	s := r.scenario
 	scratch, remove, err := NewScratch()
 	if err != nil {
@@ -493,7 +494,7 @@ func loadEnv(dir string) ([]string, error) {
 }
 
 // RunnerConfig returns the configuration of a run without its launcher and its cluster.
-func (f *Options) RunnerConfig(s *leak.Scenario, variants []leak.Variant, dir leak.RunDir, progress leak.Progress) runner.Config {
+func (f *Options) RunnerConfig(s *leak.Scenario, variants []leak.Variant, dir rundir.Dir, progress leak.Progress) runner.Config {
 	return runner.Config{
 		Scenario: s, Variants: variants, Dir: dir, Metrics: metrics(s), Progress: progress,
 		Version: f.Version, Args: f.Args, CheckEvery: checkEvery, OwnClusters: s.Spec.OwnClusters(), LookAgain: checks.JudgesHung(s),
@@ -521,7 +522,7 @@ func (b Boot) Up(ctx context.Context, s *leak.Scenario, v leak.Variant, progress
 }
 
 // RunID names the run as a DNS label: its start, and something that no other run has.
-func RunID(dir leak.RunDir) string {
+func RunID(dir rundir.Dir) string {
 	random := make([]byte, 3)
 	_, _ = rand.Read(random) // never fails
 	return strings.ToLower(filepath.Base(string(dir))) + "-" + hex.EncodeToString(random)

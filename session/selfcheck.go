@@ -16,6 +16,8 @@ import (
 
 	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
+	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/scenarios"
 	"github.com/leakrig/leakrig/terminal"
 )
@@ -135,7 +137,7 @@ func (f *SelfCheck) suite(ctx context.Context, name string, p leak.Progress) err
 	}
 	dir, err := NewRunDir(f.RunsDir, s.Metadata.Name)
 	if err == nil {
-		err = dir.WriteFile(leak.ScenarioFile, private.Text)
+		err = dir.WriteFile(rundir.ScenarioFile, private.Text)
 	}
 	if err != nil {
 		return err
@@ -182,7 +184,7 @@ func printRecall(out io.Writer, r *checks.Recall) error {
 				fmt.Fprint(w, "\t\t\t")
 			}
 			worst = max(worst, s.Error())
-			fmt.Fprintf(w, "%s\t%s\t%.1f %%\n", planted(s), leak.FormatRate(s.Found, s.Unit), 100*s.Error())
+			fmt.Fprintf(w, "%s\t%s\t%.1f %%\n", planted(s), display.Rate(s.Found, s.Unit), 100*s.Error())
 		}
 		if len(row.Sizes) == 0 {
 			fmt.Fprint(w, "\t\t\n")
@@ -200,9 +202,9 @@ func printRecall(out io.Writer, r *checks.Recall) error {
 	for _, f := range r.Floors {
 		bound := "none"
 		if f.Bound > 0 {
-			bound = leak.FormatValue(f.Bound, f.Unit)
+			bound = display.Value(f.Bound, f.Unit)
 		}
-		fmt.Fprintf(w, "  %s/%s\t%s\t%s\t\t\t\n", f.Scenario, f.Check, bound, leak.FormatRate(f.Floor, f.Unit))
+		fmt.Fprintf(w, "  %s/%s\t%s\t%s\t\t\t\n", f.Scenario, f.Check, bound, display.Rate(f.Floor, f.Unit))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -212,7 +214,7 @@ func printRecall(out io.Writer, r *checks.Recall) error {
 	for _, row := range r.Rows {
 		if !row.AsExpected() {
 			for _, reason := range row.Reasons {
-				fmt.Fprintf(out, "✗ %s/%s: %s\n", row.Scenario, row.Variant, leak.Printable(reason))
+				fmt.Fprintf(out, "✗ %s/%s: %s\n", row.Scenario, row.Variant, display.Printable(reason))
 			}
 		}
 	}
@@ -220,7 +222,7 @@ func printRecall(out io.Writer, r *checks.Recall) error {
 }
 
 func planted(s checks.Size) string {
-	return leak.FormatRate(s.Planted, s.Unit) + " " + strings.TrimSuffix(s.Unit, "bytes")
+	return display.Rate(s.Planted, s.Unit) + " " + strings.TrimSuffix(s.Unit, "bytes")
 }
 
 func mark(row checks.RecallRow) string {

@@ -9,6 +9,9 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+
+	"github.com/leakrig/leakrig/rundir"
+
 	_ "net/http/pprof"
 	"os"
 	"os/exec"
@@ -116,7 +119,7 @@ func snapshot(t *testing.T, vr *leak.VariantRecord, target leak.Target, dir stri
 			t.Fatal(err)
 		}
 		for _, file := range r.Files {
-			if err := leak.WriteFile(filepath.Join(dir, strconv.Itoa(round), file.Name), file.Data); err != nil {
+			if err := rundir.WriteFile(filepath.Join(dir, strconv.Itoa(round), file.Name), file.Data); err != nil {
 				t.Fatal(err)
 			}
 		}
