@@ -21,23 +21,23 @@ import (
 
 // Options are the flags of `leakrig fleet`.
 type Options struct {
-	Args   []string
-	Hidden *rundir.Secrets
+	session.Process
 	session.Endpoint
 	Selector, Namespace string
 	AllNamespaces       bool
-	Targets             string
-	Port                int
-	Counter, Metrics    string
-	CounterLabel        string
-	Via                 string
-	Every, For          time.Duration
-	Timeout             time.Duration
-	Concurrency         int
-	Cluster             cluster.Options
-	RunsDir, Format     string
-	Bounds              Bounds
-	Version             string
+	// Port is that of pprof in the pods. Via is ViaProxy or ViaForward.
+	Port int
+	Via  string
+	// Targets is a file with one URL per line.
+	Targets string
+	// Counter is the metric that counts operations, or CounterLabel the pprof label of goroutines. Metrics is the port
+	// and the path of the metrics.
+	Counter, CounterLabel, Metrics string
+	Every, For, Timeout            time.Duration
+	Concurrency                    int
+	Bounds                         Bounds
+	Cluster                        cluster.Options
+	RunsDir, Format                string
 }
 
 // Ways to reach pods through the API server.

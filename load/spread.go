@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
@@ -89,12 +90,13 @@ func (p *pace) limit(parts []part) time.Duration {
 }
 
 // orderFormat is that of orders and results; the image of workers may be of another version than leakrig.
-const orderFormat = 1
+const orderFormat = 2
 
 // order is the instruction for workers.
 type order struct {
-	Format int             `json:"format"`
-	Kind   string          `json:"kind"`
+	Format int    `json:"format"`
+	Kind   string `json:"kind"`
+	// Action has the fields of the scenario.
 	Action json.RawMessage `json:"action"`
 	Parts  []part          `json:"parts"`
 	// Targets are where the load goes: of several replicas the one whose turn is first.
@@ -166,7 +168,7 @@ func newOrder(ctx context.Context, kind string, a spreadable, t leak.Target, par
 		o.Targets = append(o.Targets, orderTarget{address, one.Namespace, one.Selector})
 	}
 	var err error
-	if o.Action, err = json.Marshal(a); err != nil {
+	if o.Action, err = json.Marshal(toForm(reflect.ValueOf(a).Elem())); err != nil {
 		return nil, err
 	}
 	text, err := json.Marshal(o)
@@ -199,7 +201,7 @@ func readOrder(text []byte, worker int) (spreadable, *order, error) {
 		if !ok || k.Name != o.Kind {
 			continue
 		}
-		if err := strictly(o.Action, a); err != nil {
+		if err := fromForm(o.Action, reflect.ValueOf(a).Elem()); err != nil {
 			return nil, nil, fmt.Errorf("order: %s: %w", o.Kind, err)
 		}
 		a.take(o.Parts[worker])

@@ -436,6 +436,9 @@ func TestOrders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if !strings.Contains(string(text), `"timeout":"7s"`) || strings.Contains(string(text), "Timeout") {
+			t.Errorf("%s: not as in a scenario: %s", kind, text)
+		}
 		got, o, err := readOrder(text, 0)
 		if err != nil {
 			t.Fatalf("%s: %v", kind, err)
@@ -447,7 +450,7 @@ func TestOrders(t *testing.T) {
 		if url := map[bool]string{true: "http://10.0.0.1:80"}[kind == "post" || kind == "command"]; to.URL != url || to.Namespace != "run" || to.Selector != "app=s" || to.Kubeconfig != "/kubeconfig" || to.Replicas != nil {
 			t.Errorf("%s: %+v", kind, to)
 		}
-		for _, bad := range []string{"", "{}", `{"format":2}`, strings.Replace(string(text), `"kind":"`+kind, `"kind":"nosuch`, 1), strings.Replace(string(text), `"format"`, `"more":1,"format"`, 1)} {
+		for _, bad := range []string{"", "{}", `{"format":7}`, strings.Replace(string(text), `"kind":"`+kind, `"kind":"nosuch`, 1), strings.Replace(string(text), `"format"`, `"more":1,"format"`, 1), strings.Replace(string(text), `"timeout"`, `"tiemout"`, 1)} {
 			if _, _, err := readOrder([]byte(bad), 0); err == nil {
 				t.Errorf("%s: %q was taken", kind, bad)
 			}

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -156,5 +157,32 @@ func TestSettleEndsEarly(t *testing.T) {
 				t.Errorf("interrupted in poll %d: %v, %s later", at, err, time.Since(begun))
 			}
 		})
+	}
+}
+
+// TestMinimaOfEverySource checks that the profile, which flame graphs draw, has the same settled goroutines as the text
+// dump, which is polled and judged.
+func TestMinimaOfEverySource(t *testing.T) {
+	stack := func(state, fn string, line int) leak.Stack {
+		return leak.Stack{State: state, Frames: []leak.Frame{{Func: fn, Line: line}}}
+	}
+	// The load left 5 workers in two states. At the sample, 2 transient ones stand there, too, and a request is served.
+	stacks := map[string]leak.Stack{
+		"d1": stack("select", "main.work", 1), "d2": stack("chan receive", "main.work", 2), "d3": stack("running", "main.serve", 3),
+		"p1": stack("", "main.work", 1), "p2": stack("", "main.work", 2), "p3": stack("", "main.serve", 3), "p4": stack("", "main.other", 4),
+	}
+	reading := leak.Reading{Stacks: stacks, Sample: leak.Sample{Probe: "goroutine", Values: map[string]float64{}, Groups: map[string][]leak.Group{
+		"dump":    {{Stack: "d1", Count: 4}, {Stack: "d2", Count: 3}, {Stack: "d3", Count: 1}},
+		"profile": {{Stack: "p1", Count: 4}, {Stack: "p2", Count: 3}, {Stack: "p3", Count: 1}, {Stack: "p4", Count: 2}},
+	}}}
+	m := &measurement{run: &run{Config: Config{Metrics: map[string][]leak.Metric{"goroutine": {{Name: "count"}}}}}}
+	m.useMinima(&reading, settled{stacks: stacks, last: &window{source: "dump", total: 5, counts: map[string]int64{"d1": 3, "d2": 2}}})
+	for source, want := range map[string][]leak.Group{
+		"dump":    {{Stack: "d1", Count: 3}, {Stack: "d2", Count: 2}},
+		"profile": {{Stack: "p1", Count: 4}, {Stack: "p2", Count: 1}, {Stack: "p4", Count: 2}}, // the dump does not have main.other
+	} {
+		if got := reading.Sample.Groups[source]; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", source, got, want)
+		}
 	}
 }

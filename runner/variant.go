@@ -407,7 +407,7 @@ func (m *measurement) take(ctx context.Context, round int, dir string) (leak.Sna
 		}
 		reading.Sample.Probe = probe.Name
 		if watched, ok := s.probes[probe.Name]; ok {
-			m.useMinima(&reading.Sample, watched)
+			m.useMinima(&reading, watched)
 		}
 		for _, f := range reading.Files {
 			name := path.Join(dir, probe.Component, f.Name)
@@ -493,7 +493,8 @@ func (m *measurement) settle(ctx context.Context) (settlement, error) {
 }
 
 // useMinima replaces the groups of the sample by the minima of the last settle window. The raw files stay as read.
-func (m *measurement) useMinima(sample *leak.Sample, s settled) {
+func (m *measurement) useMinima(reading *leak.Reading, s settled) {
+	sample := &reading.Sample
 	sample.Values[m.Metrics[sample.Probe][0].Name] = float64(s.last.total)
 	if len(s.last.counts) == 0 {
 		return // each of the few goroutines of an idle program was in another state at some look: the sample stands
@@ -517,7 +518,37 @@ func (m *measurement) useMinima(sample *leak.Sample, s settled) {
 		}
 		return 1
 	})
+	least := map[string]int64{}
+	for _, g := range sample.Groups[s.last.source] {
+		least[functions(reading.Stacks[g.Stack])] = 0 // unless a minimum says more
+	}
+	for id, n := range s.last.counts {
+		least[functions(s.stacks[id])] += n
+	}
+	for source, groups := range sample.Groups {
+		sample.Groups[source] = lowered(groups, reading.Stacks, maps.Clone(least))
+	}
 	sample.Groups[s.last.source] = minima
+}
+
+// functions identifies a stack in every source: only text dumps have creators and all wait states.
+func functions(s leak.Stack) string { return leak.Stack{Frames: s.Frames}.Key() }
+
+// lowered returns groups of another source than the watched one without the goroutines that exceed the minimum of their
+// functions, so that all sources agree. It keeps groups whose functions the watched source does not have.
+func lowered(groups []leak.Group, stacks map[string]leak.Stack, least map[string]int64) []leak.Group {
+	kept := make([]leak.Group, 0, len(groups))
+	for _, g := range groups {
+		key := functions(stacks[g.Stack])
+		if n, ok := least[key]; ok {
+			g.Count = min(g.Count, n)
+			least[key] -= g.Count
+		}
+		if g.Count > 0 {
+			kept = append(kept, g)
+		}
+	}
+	return kept
 }
 
 // intern stores the stacks of the sample's groups once per variant, and returns the size of the new ones.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"time"
 
@@ -107,9 +106,6 @@ func ownRuns(ctx context.Context, dir string) (own []reports.HistoryRun, foreign
 	}
 	return own, foreign, nil
 }
-
-// runDirName is what newRunDir calls a run directory.
-var runDirName = regexp.MustCompile(`^\d{8}T\d{6}Z(-\d+)?$`)
 
 // notOurs returns why a folder with a run.json is not a run directory, "" if it is.
 func notOurs(r reports.HistoryRun) string {

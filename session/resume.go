@@ -2,16 +2,12 @@ package session
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/leakrig/leakrig/cluster/upstream"
 	"github.com/leakrig/leakrig/leak"
@@ -157,19 +153,6 @@ func (f *Options) newest(s *leak.Scenario, text []byte) rundir.Dir {
 		}
 	}
 	return ""
-}
-
-var numbered = regexp.MustCompile(`^(.*Z)(?:-(\d+))?$`)
-
-// byTime orders the names of run directories: those of one second are numbered.
-func byTime(a, b string) int {
-	x, y := numbered.FindStringSubmatch(a), numbered.FindStringSubmatch(b)
-	if x == nil || y == nil {
-		return strings.Compare(a, b)
-	}
-	i, _ := strconv.Atoi(x[2])
-	k, _ := strconv.Atoi(y[2])
-	return cmp.Or(strings.Compare(x[1], y[1]), cmp.Compare(i, k))
 }
 
 // sameParameters compares what a record has kept: secrets are not among it.

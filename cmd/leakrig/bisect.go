@@ -8,7 +8,7 @@ import (
 )
 
 func (a *app) bisectCommand() *cobra.Command {
-	b := &bisect.Bisection{Options: session.Options{Args: a.args, Version: version(), Hidden: &a.hidden, Times: 1}}
+	b := &bisect.Bisection{Options: session.Options{Process: a.process(), Times: 1}}
 	c := &cobra.Command{
 		Use:   "bisect NAME|FILE",
 		Short: "Find the version or commit that introduced or fixed a leak",

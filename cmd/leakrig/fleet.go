@@ -9,7 +9,7 @@ import (
 )
 
 func (a *app) fleetCommand() *cobra.Command {
-	f := fleet.Options{Args: a.args, Version: version(), Hidden: &a.hidden}
+	f := fleet.Options{Process: a.process()}
 	c := &cobra.Command{
 		Use:   "fleet --selector LABELS|--targets FILE",
 		Short: "Observe many running processes under their existing load",

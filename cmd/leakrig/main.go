@@ -1,7 +1,7 @@
 // Command leakrig replays a load against real Go software, reads goroutines and heap around every
 // round of it, and says with numbers whether the software leaks, where, and by how much per operation.
 //
-// This package holds flags, wiring and exit codes, and nothing else.
+// This package holds flags and exit codes. A command fills an options struct and calls it.
 package main
 
 import (
@@ -63,6 +63,11 @@ type app struct {
 	code int
 	// hidden are the secrets of the runs so far, which errors must not contain.
 	hidden rundir.Secrets
+}
+
+// process is what commands learn of this process.
+func (a *app) process() session.Process {
+	return session.Process{Args: a.args, Version: version(), Hidden: &a.hidden}
 }
 
 func (a *app) command() *cobra.Command {

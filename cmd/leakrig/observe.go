@@ -18,7 +18,7 @@ const (
 )
 
 func (a *app) observeCommand() *cobra.Command {
-	o := session.Observation{Options: session.Options{Args: a.args, Version: version(), Hidden: &a.hidden, Cluster: "auto", Times: 1}, Name: "observe"}
+	o := session.Observation{Options: session.Options{Process: a.process(), Cluster: "auto", Times: 1}, Name: "observe"}
 	c := &cobra.Command{
 		Use:   "observe URL... [flags] -- COMMAND [ARG...]",
 		Short: "Observe a running process under the load of a command",

@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) runCommand() *cobra.Command {
-	f := session.Options{Args: a.args, Version: version(), Hidden: &a.hidden}
+	f := session.Options{Process: a.process()}
 	c := &cobra.Command{
 		Use:   "run NAME|FILE... | --all [DIR]",
 		Short: "Run scenarios, judge them, and write their reports",
@@ -35,6 +35,12 @@ run here counts as "could not measure". Only one such run at a time can use a ru
 			return err
 		},
 	}
+	addRunFlags(c, &f)
+	return c
+}
+
+// addRunFlags adds the flags of `leakrig run`.
+func addRunFlags(c *cobra.Command, f *session.Options) {
 	addNightFlags(c, &f.Night)
 	c.Flags().IntVar(&f.Rounds, "rounds", 0, "number of measured rounds, instead of the scenario's")
 	c.Flags().DurationVar(&f.Budget, "for", 0, "time budget for adding operations until every check is decided, instead of the scenario's rounds")
@@ -45,11 +51,10 @@ run here counts as "could not measure". Only one such run at a time can use a ru
 	c.Flags().BoolVar(&f.Clusters.Reuse, "reuse", false, "reuse a kept kind cluster with the same image and nodes")
 	workerFlags(c, &f.Clusters)
 	wordFlag(c, &f.ExitCode, "exit-code", "verdict", []string{"verdict", session.ExitBisect}, "meaning of the exit code, where bisect fits git bisect run (0 clean, 1 leaking, 125 undecided)")
-	addScenarioFlags(c, &f)
+	addScenarioFlags(c, f)
 	addOutputFlags(c, &f.Output)
 	c.Flags().StringVar(&f.RunsDir, "runs-dir", "runs", "folder for run directories")
 	completeFolders(c, "runs-dir", "source")
-	return c
 }
 
 // addScenarioFlags adds the flags of a scenario that is run once or soaked.

@@ -7,7 +7,7 @@ import (
 )
 
 func (a *app) selfCheckCommand() *cobra.Command {
-	f := &session.SelfCheck{Options: session.Options{Args: a.args, Version: version(), Cluster: "auto", Times: 1}}
+	f := &session.SelfCheck{Options: session.Options{Process: session.Process{Args: a.args, Version: version()}, Cluster: "auto", Times: 1}}
 	c := &cobra.Command{
 		Use:   "selfcheck",
 		Short: "Test leakrig on this machine with planted leaks and look-alikes",

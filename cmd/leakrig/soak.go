@@ -26,7 +26,7 @@ var (
 )
 
 func (a *app) soakCommand() *cobra.Command {
-	o := session.Observation{Options: session.Options{Args: a.args, Version: version(), Hidden: &a.hidden, Times: 1}, Name: "soak"}
+	o := session.Observation{Options: session.Options{Process: a.process(), Times: 1}, Name: "soak"}
 	c := &cobra.Command{
 		Use:   "soak URL... [flags] -- COMMAND [ARG...] | soak NAME|FILE",
 		Short: "Run rounds at a fixed interval for hours or days",

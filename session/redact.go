@@ -1,8 +1,10 @@
 package session
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -120,4 +122,27 @@ func (p Private) sealedRun(dir rundir.Dir) (*leak.Record, rundir.Seal, error) {
 	}
 	withWarning(record, seal)
 	return record, seal, nil
+}
+
+// maxLog bounds the logs in which secrets are looked for; a longer one is cut there.
+const maxLog = 256 << 20
+
+// RedactLogs takes secrets out of what the subject and the cluster have said: of every file of a run directory but the
+// record and its raw files, which were written without them.
+func RedactLogs(dir rundir.Dir, secrets rundir.Secrets) error {
+	return filepath.WalkDir(string(dir), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || filepath.Ext(path) == ".gz" || path == dir.Path(rundir.RecordFile) || path == dir.Path(rundir.ScenarioFile) {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		data, err := io.ReadAll(io.LimitReader(f, maxLog))
+		f.Close()
+		if clean := secrets.Redact(data); err == nil && !bytes.Equal(clean, data) {
+			err = rundir.WriteFile(path, clean)
+		}
+		return err
+	})
 }

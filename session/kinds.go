@@ -1,10 +1,6 @@
 package session
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
-
 	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/cluster"
 	"github.com/leakrig/leakrig/leak"
@@ -31,24 +27,4 @@ func Open(nameOrFile string, set map[string]string) (scenarios.Source, *leak.Sce
 	src.Set = set
 	s, err := scenarios.Load(src, Kinds())
 	return src, s, err
-}
-
-// CacheDir is the folder for what is built once and used again.
-func CacheDir() (string, error) {
-	dir := os.Getenv("LEAKRIG_CACHE")
-	if dir == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return "", leak.WithHint(err, "LEAKRIG_CACHE names a folder for what is built once and used again")
-		}
-		dir = filepath.Join(user, "leakrig")
-	}
-	dir, err := filepath.Abs(dir)
-	if err == nil {
-		err = os.MkdirAll(dir, 0o700)
-	}
-	if err != nil {
-		return "", leak.WithHint(fmt.Errorf("cache: %w", err), "LEAKRIG_CACHE names another folder for what is built once and used again")
-	}
-	return dir, nil
 }

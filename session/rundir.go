@@ -1,0 +1,77 @@
+package session
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
+)
+
+// NewRunDir makes a folder that no other run has.
+func NewRunDir(runs, scenario string) (rundir.Dir, error) { return NewDir(runs, scenario, "") }
+
+func NewDir(runs, scenario, prefix string) (rundir.Dir, error) {
+	parent := filepath.Join(runs, scenario)
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return "", leak.WithHint(fmt.Errorf("run directory: %w", err), "is the disk full or the folder read-only? --runs-dir names another one")
+	}
+	stamp := prefix + time.Now().UTC().Format("20060102T150405Z")
+	for i := 1; ; i++ {
+		name := stamp
+		if i > 1 {
+			name = fmt.Sprintf("%s-%d", stamp, i)
+		}
+		dir := filepath.Join(parent, name)
+		err := os.Mkdir(dir, 0o700)
+		if err == nil {
+			return rundir.Dir(dir), nil
+		}
+		if !errors.Is(err, os.ErrExist) {
+			return "", leak.WithHint(fmt.Errorf("run directory: %w", err), "is the disk full or the folder read-only? --runs-dir names another one")
+		}
+	}
+}
+
+var numbered = regexp.MustCompile(`^(.*Z)(?:-(\d+))?$`)
+
+// byTime orders the names of run directories: those of one second are numbered.
+func byTime(a, b string) int {
+	x, y := numbered.FindStringSubmatch(a), numbered.FindStringSubmatch(b)
+	if x == nil || y == nil {
+		return strings.Compare(a, b)
+	}
+	i, _ := strconv.Atoi(x[2])
+	k, _ := strconv.Atoi(y[2])
+	return cmp.Or(strings.Compare(x[1], y[1]), cmp.Compare(i, k))
+}
+
+// runDirName is what newRunDir calls a run directory.
+var runDirName = regexp.MustCompile(`^\d{8}T\d{6}Z(-\d+)?$`)
+
+// CacheDir is the folder for what is built once and used again.
+func CacheDir() (string, error) {
+	dir := os.Getenv("LEAKRIG_CACHE")
+	if dir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return "", leak.WithHint(err, "LEAKRIG_CACHE names a folder for what is built once and used again")
+		}
+		dir = filepath.Join(user, "leakrig")
+	}
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
+		return "", leak.WithHint(fmt.Errorf("cache: %w", err), "LEAKRIG_CACHE names another folder for what is built once and used again")
+	}
+	return dir, nil
+}
