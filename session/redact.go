@@ -56,7 +56,7 @@ func (f *Options) Hide(src scenarios.Source, s *leak.Scenario) (Private, error) 
 	return p, err
 }
 
-// known are the secrets that are known without the scenario.
+// KnownSecrets are the secrets that are known without the scenario.
 func KnownSecrets(args []string) leak.Secrets {
 	var known leak.Secrets
 	known.AddInherited(os.Environ())
