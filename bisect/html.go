@@ -1,14 +1,15 @@
 package bisect
 
 import (
-	"github.com/leakrig/leakrig/leak/display"
-
-	_ "embed"
 	"fmt"
 	"html/template"
 	"io"
 	"math"
 	"strings"
+
+	"github.com/leakrig/leakrig/leak/display"
+
+	_ "embed"
 )
 
 //go:embed bisect.html.tmpl

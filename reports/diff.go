@@ -1,14 +1,15 @@
 package reports
 
 import (
-	"github.com/leakrig/leakrig/leak/display"
-
-	_ "embed"
 	"errors"
 	"fmt"
 	"html/template"
 	"io"
 	"slices"
+
+	"github.com/leakrig/leakrig/leak/display"
+
+	_ "embed"
 
 	"github.com/leakrig/leakrig/leak"
 )

@@ -1,15 +1,16 @@
 package reports
 
 import (
-	"github.com/leakrig/leakrig/leak/display"
-
-	_ "embed"
 	"errors"
 	"fmt"
 	"html/template"
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/leakrig/leakrig/leak/display"
+
+	_ "embed"
 
 	"github.com/leakrig/leakrig/leak"
 )

@@ -2,10 +2,6 @@ package reports
 
 import (
 	"bytes"
-
-	"github.com/leakrig/leakrig/rundir"
-
-	_ "embed"
 	"fmt"
 	"html/template"
 	"net/url"
@@ -13,6 +9,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/leakrig/leakrig/rundir"
+
+	_ "embed"
 
 	"github.com/leakrig/leakrig/leak"
 )

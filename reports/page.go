@@ -3,15 +3,15 @@ package reports
 import (
 	"bytes"
 	"crypto/sha256"
-
-	"github.com/leakrig/leakrig/leak/display"
-
-	_ "embed"
 	"encoding/base64"
 	"html/template"
 	"io"
 	"regexp"
 	"strings"
+
+	"github.com/leakrig/leakrig/leak/display"
+
+	_ "embed"
 )
 
 //go:embed report.css

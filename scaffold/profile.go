@@ -29,8 +29,8 @@ func Skeleton(out io.Writer, path string) error {
 	var names []string
 	var checks strings.Builder
 	for _, s := range m.Unexplained {
-		frame, ok := telling(s.Stack)
-		if !ok || len(names) == skeletonStacks || len(names) > 0 && 10*s.To < m.Total {
+		frame := s.Stack.Origin()
+		if frame.Func == "" || frame.Standard() || len(names) == skeletonStacks || len(names) > 0 && 10*s.To < m.Total {
 			continue // all fingerprints must show: only stacks that stand out are good for that
 		}
 		name := fmt.Sprintf("stack-%d", len(names)+1)
@@ -65,16 +65,6 @@ spec:
   checks:
 %s`, strings.Join(names, ", "), checks.String())
 	return err
-}
-
-// telling is the innermost frame outside of the standard library.
-func telling(s leak.Stack) (leak.Frame, bool) {
-	for _, f := range s.Frames {
-		if first, _, _ := strings.Cut(f.Package(), "/"); strings.Contains(first, ".") || first == "main" {
-			return f, true
-		}
-	}
-	return leak.Frame{}, false
 }
 
 // quoteYAML quotes any text for YAML.

@@ -148,7 +148,7 @@ func lockRuns(dir string) (unlock func(), err error) {
 	}
 	host, _ := os.Hostname()
 	about := fmt.Sprintf("process %d on %s since %s\n", os.Getpid(), host, time.Now().UTC().Format(time.RFC3339))
-	// Not leak.WriteFile: the lock is on this very file, not on its name.
+	// Not rundir.WriteFile: the lock is on this very file, not on its name.
 	if _, err := file.WriteAt([]byte(about), 0); err != nil || file.Truncate(int64(len(about))) != nil {
 		unlock()
 		return nil, leak.WithHint(fmt.Errorf("runs directory: %w", err), "is the disk full? --runs-dir names another one")

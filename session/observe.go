@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/scenarios"
 	"github.com/leakrig/leakrig/subjects"
-	"github.com/leakrig/leakrig/terminal"
 )
 
 // Observation is what `leakrig observe` and `leakrig soak` make a scenario of.
@@ -31,7 +29,7 @@ type Observation struct {
 	Times, Concurrency     int
 	Operations, Warmup     int
 	Control, PID           int
-	Process                bool
+	HasProcess             bool
 	Rounds, MaxRounds      int
 	Quiet, Timeout         time.Duration
 	Every, For             time.Duration
@@ -98,7 +96,7 @@ spec:
         operations: {{.Operations}}
         timeout: {{.Timeout}}
   settle: {quiet: {{.Quiet}}}
-  probes: [goroutine, heap{{if .Process}}, process{{end}}]
+  probes: [goroutine, heap{{if .HasProcess}}, process{{end}}]
   checks:
     - growth: {name: goroutines, probe: goroutine{{if .MaxGoroutines}}, maxPerOp: {{json .MaxGoroutines}}{{end}}}
     - stack: {name: any-stack, match: ., each: true{{if .MaxGoroutines}}, maxPerOp: {{json .MaxGoroutines}}{{end}}}
@@ -109,7 +107,7 @@ spec:
 {{- if not .MaxGoroutines}}
     - growth: {name: stacks, probe: heap, metric: stack}
 {{- end}}
-{{- if .Process}}
+{{- if .HasProcess}}
     - growth: {name: descriptors, probe: process, metric: descriptors}
     - growth: {name: threads, probe: process, metric: threads}
 {{- if not (or .MaxHeap .MaxGoroutines)}}
@@ -158,9 +156,7 @@ func (o *Observation) Observe(ctx context.Context, out io.Writer) (int, error) {
 		return 0, &leak.UsageError{Err: err}
 	}
 	o.Hidden.AddAll(KnownSecrets(o.Args)...)
-	progress := terminal.NewProgress(os.Stderr)
-	progress.Silent = o.Brief
-	progress.Secrets = o.Hidden
+	progress := o.newProgress(o.Hidden)
 	defer progress.Done()
 	if err := o.findProcess(ctx, progress); err != nil {
 		return 0, err
@@ -194,14 +190,14 @@ func (o *Observation) findProcess(ctx context.Context, progress leak.Progress) e
 	for _, u := range o.URLs {
 		process, err := subjects.Behind(ctx, u, o.Pprof, o.Access(), o.PID)
 		if err != nil {
-			o.Process = false
+			o.HasProcess = false
 			if o.PID != 0 {
 				return &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--pid: %w", err), "it must run on this machine, may be read by you, and be the one that serves pprof")}
 			}
 			progress.Log("descriptors, threads and resident memory are not read: %v", err)
 			return nil
 		}
-		o.Process = true
+		o.HasProcess = true
 		progress.Log("%s is %s: its descriptors, threads and resident memory are read, too", u, process)
 	}
 	return nil

@@ -57,7 +57,7 @@ func (f *Options) Hide(src scenarios.Source, s *leak.Scenario) (Private, error) 
 	return p, err
 }
 
-// known are the secrets that are known without the scenario.
+// KnownSecrets are the secrets that are known without the scenario.
 func KnownSecrets(args []string) rundir.Secrets {
 	var known rundir.Secrets
 	known.AddInherited(os.Environ())

@@ -57,41 +57,26 @@ func (f *Options) runScenario(ctx context.Context, out io.Writer, name string) (
 	if err != nil {
 		return 0, err
 	}
-	variants, err := f.Apply(s)
-	if err != nil {
-		return 0, &leak.UsageError{Err: err}
-	}
-	variants, with, err := f.otherVersions(s, variants)
-	if err != nil {
-		return 0, &leak.UsageError{Err: err}
-	}
-	if err := Prepare(s, src); err != nil {
-		return 0, &leak.UsageError{Err: err}
-	}
-	private, err := f.Hide(src, s)
+	r, err := f.resolve(src, s)
 	if err != nil {
 		return 0, err
 	}
+	r.format = format
 	// Errors of the program are reported before leakrig searches for a node image.
-	program := f.Launcher(src, s, "")
-	program.With = with
-	if err := program.CheckProgram(variants); err != nil {
+	if err := r.launcher.CheckProgram(r.variants); err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
-	progress := terminal.NewProgress(os.Stderr)
-	progress.Silent = f.Brief
-	progress.Secrets = &private.Secrets
-	defer progress.Done()
-	p, err := f.ChooseProvider(ctx, s, variants, progress)
-	if err != nil {
+	r.progress = f.newProgress(&r.private.Secrets)
+	defer r.progress.Done()
+	if r.provider, err = f.ChooseProvider(ctx, s, r.variants, r.progress); err != nil {
 		return 0, err
 	}
-	launcher := f.Launcher(src, s, p.Name)
-	launcher.With = with
-	if err := launcher.Check(variants); err != nil {
+	with := r.launcher.With
+	r.launcher = f.Launcher(src, s, r.provider.Name)
+	r.launcher.With = with
+	if err := r.launcher.Check(r.variants); err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
-	r := resolved{scenario: s, variants: variants, provider: p, launcher: launcher, private: private, progress: progress, format: format}
 	if f.Times == 1 {
 		return f.once(ctx, out, r)
 	}
@@ -107,6 +92,31 @@ type resolved struct {
 	private  Private
 	progress *terminal.Progress
 	format   reports.Format
+}
+
+// resolve puts the options over a scenario, and finds its secrets. The launcher is that of a scenario without a cluster.
+func (f *Options) resolve(src scenarios.Source, s *leak.Scenario) (resolved, error) {
+	r := resolved{scenario: s}
+	variants, err := f.Apply(s)
+	if err != nil {
+		return r, &leak.UsageError{Err: err}
+	}
+	r.launcher = f.Launcher(src, s, "")
+	if r.variants, r.launcher.With, err = f.otherVersions(s, variants); err != nil {
+		return r, &leak.UsageError{Err: err}
+	}
+	if err := Prepare(s, src); err != nil {
+		return r, &leak.UsageError{Err: err}
+	}
+	r.private, err = f.Hide(src, s)
+	return r, err
+}
+
+// newProgress returns the progress of a run, without secrets.
+func (f *Options) newProgress(secrets *rundir.Secrets) *terminal.Progress {
+	p := terminal.NewProgress(os.Stderr)
+	p.Silent, p.Secrets = f.Brief, secrets
+	return p
 }
 
 // repeat runs a scenario several times and reports how often it was as expected.

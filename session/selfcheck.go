@@ -17,7 +17,6 @@ import (
 	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/leak/display"
-	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/scenarios"
 	"github.com/leakrig/leakrig/terminal"
 )
@@ -120,29 +119,19 @@ func (f *SelfCheck) suite(ctx context.Context, name string, p leak.Progress) err
 			return nil
 		}
 	}
-	variants, err := run.Apply(s)
-	if err == nil {
-		err = Prepare(s, src)
-	}
-	if err != nil {
-		return &leak.UsageError{Err: err}
-	}
-	private, err := run.Hide(src, s)
+	r, err := run.resolve(src, s)
 	if err != nil {
 		return err
 	}
-	launcher := run.Launcher(src, s, "")
-	if err := launcher.Check(variants); err != nil {
+	if err := r.launcher.Check(r.variants); err != nil {
 		return &leak.UsageError{Err: err}
 	}
-	dir, err := NewRunDir(f.RunsDir, s.Metadata.Name)
-	if err == nil {
-		err = dir.WriteFile(rundir.ScenarioFile, private.Text)
-	}
+	dir, release, err := run.newPlace(s, r.private.Text)
 	if err != nil {
 		return err
 	}
-	record, err := run.measure(ctx, resolved{scenario: s, variants: variants, launcher: launcher, private: private}, dir, p)
+	defer release()
+	record, err := run.measure(ctx, r, dir, p)
 	if err != nil {
 		return err
 	}

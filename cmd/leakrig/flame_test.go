@@ -9,10 +9,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-
-	"github.com/leakrig/leakrig/rundir"
-
-	_ "net/http/pprof"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +19,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/leakrig/leakrig/rundir"
+
+	_ "net/http/pprof"
 
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"

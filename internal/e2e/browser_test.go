@@ -5,10 +5,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-
-	"github.com/leakrig/leakrig/rundir"
-
-	_ "embed"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +13,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/leakrig/leakrig/rundir"
+
+	_ "embed"
 
 	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"

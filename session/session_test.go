@@ -1,0 +1,65 @@
+package session
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	_ "net/http/pprof"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
+)
+
+// TestObserve observes this process, without a command line: the run directory has record, verdict and reports, and the
+// exit code is the verdict's.
+func TestObserve(t *testing.T) {
+	server := httptest.NewServer(http.DefaultServeMux)
+	defer server.Close()
+	runs := t.TempDir()
+	o := Observation{
+		Options: Options{RunsDir: runs, Times: 1, Output: Output{Format: "text"}, Process: Process{Version: "test", Hidden: &rundir.Secrets{}}},
+		Name:    "observe", URLs: []string{server.URL}, Endpoint: Endpoint{Pprof: "/debug/pprof"}, Command: []string{"true"},
+		Times: 2, Concurrency: 1, Operations: 1, Warmup: 1, Rounds: 7, Quiet: 50 * time.Millisecond, Timeout: time.Minute,
+	}
+	var out bytes.Buffer
+	code, err := o.Observe(t.Context(), &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs, err := filepath.Glob(filepath.Join(runs, "observe", "*"))
+	if err != nil || len(dirs) != 1 {
+		t.Fatal(dirs, err)
+	}
+	dir := rundir.Dir(dirs[0])
+	record, err := dir.ReadRecord()
+	if err != nil || record.Leakrig != "test" || len(record.Variants) != 1 || len(record.Variants[0].Snapshots) != 8 {
+		t.Errorf("%+v %v", record, err)
+	}
+	verdict, err := dir.ReadVerdict()
+	if err != nil || code != leak.ExitCode(false, false, false, verdict.Result) || !strings.Contains(out.String(), string(dir)) {
+		t.Errorf("exit code %d, %+v %v\n%s", code, verdict, err, out.String())
+	}
+	if _, err := os.Stat(dir.Path(rundir.HTMLFile)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRunSeveral checks that one scenario that cannot be run does not keep others from being tried, and that all count.
+func TestRunSeveral(t *testing.T) {
+	f := Options{RunsDir: t.TempDir(), Cluster: "auto", Times: 1, Output: Output{Format: "text"}, Process: Process{Hidden: &rundir.Secrets{}}}
+	var out bytes.Buffer
+	code, err := f.Run(t.Context(), &out, []string{"./none.yaml", "no-such-scenario"})
+	if err != nil || code != leak.ExitUsage {
+		t.Errorf("exit code %d, %v", code, err)
+	}
+	for _, want := range []string{"./none.yaml", "no-such-scenario", "0 of 2"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
