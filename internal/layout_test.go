@@ -21,7 +21,7 @@ var rows = [][]string{
 	{"fleet"},
 	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports", "bisect"},
 	{"cluster/nodeimage"},
-	{"cluster/upstream", "cluster/journal"},
+	{"cluster/upstream", "cluster/journal", "catalogue"},
 	{"leak", "stats", "leak/group", "leak/procs"},
 }
 
@@ -29,7 +29,7 @@ var rows = [][]string{
 // boots and reads clusters, and load talks to their API servers. Both hide the libraries behind the types of package
 // leak.
 var guests = map[string][]string{
-	"gopkg.in/yaml.v3":                       {"scenarios"},
+	"gopkg.in/yaml.v3":                       {"scenarios", "catalogue"},
 	"github.com/google/pprof":                {"profiles"},
 	"github.com/prometheus/":                 {"fleet"},
 	"github.com/spf13/":                      {"cmd/leakrig"},
@@ -37,7 +37,7 @@ var guests = map[string][]string{
 	"sigs.k8s.io/":                           {"cluster"},
 	"github.com/google/go-containerregistry": {"cluster"},
 	"github.com/HdrHistogram":                {"load"},
-	"golang.org/x/mod":                       {"cluster/upstream", "bisect"},
+	"golang.org/x/mod":                       {"cluster/upstream", "bisect", "catalogue"},
 	"golang.org/x/sync":                      {"cmd/leakrig"},
 	"golang.org/x/term":                      {"cmd/leakrig"},
 	"github.com/go-logr/logr":                {"cluster"},
