@@ -37,13 +37,13 @@ type Entry struct {
 	// Module is the module that has the code, Std for the standard library.
 	Module string `yaml:"module" json:"module"`
 	// Affected are the versions that leak. A pattern has none.
-	Affected []Range `yaml:"affected,omitempty" json:"affected,omitempty"`
+	Affected []Range `yaml:"affected,omitempty" json:"ranges,omitempty"`
 	// Names is a version of the module that has all functions in Stacks. It is empty for the standard library.
 	Names string `yaml:"names,omitempty" json:"-"`
 	// Stacks are the fingerprints. Any of them matches.
 	Stacks []Fingerprint `yaml:"stacks" json:"-"`
 	// Least is the number of goroutines or bytes from which the entry explains a leak: a healthy process may have fewer.
-	Least leak.Quantity `yaml:"least,omitempty" json:"least"`
+	Least leak.Quantity `yaml:"least,omitempty" json:"-"`
 	Links []string      `yaml:"links" json:"links"`
 	// Scenario is the scenario of the library that reproduces the leak.
 	Scenario string `yaml:"scenario,omitempty" json:"scenario,omitempty"`
@@ -54,7 +54,7 @@ type Entry struct {
 	Confirm string `yaml:"confirm" json:"confirm"`
 }
 
-// Std is the module of entries in the standard library. Its versions are those of Go, written as v1.22.0.
+// Std is the module of entries in the standard library, which have no versions.
 const Std = "std"
 
 // Class is what leaks.

@@ -72,6 +72,8 @@ type Match struct {
 	// Reference names the leak: "kubernetes/kubernetes#93138".
 	Reference string `json:"reference"`
 	N         int64  `json:"amount"`
+	// Threshold is the amount from which the entry explains a leak.
+	Threshold int64 `json:"threshold"`
 	// Share is the amount divided by the total.
 	Share float64 `json:"share"`
 	// Version is the version of the module, "" if unknown. VersionFrom is where it is from: binary or profile.
@@ -119,7 +121,7 @@ func Explain(in Input) *Explanation {
 		}
 		m := matches[entry]
 		if m == nil {
-			m = &Match{Entry: entry, Reference: entry.Reference(), Version: version, VersionFrom: from}
+			m = &Match{Entry: entry, Reference: entry.Reference(), Threshold: entry.least(in.Unit), Version: version, VersionFrom: from}
 			matches[entry] = m
 			order = append(order, entry)
 		}
@@ -179,7 +181,7 @@ func (in Input) choose(found []*Entry, s leak.Stack) (entry *Entry, version, fro
 
 // status decides what a match means, and which version has the fix.
 func (in Input) status(m *Match) (Status, string) {
-	least := m.least(in.Unit)
+	least := m.Threshold
 	if in.Grew {
 		least = 1
 	}
@@ -216,55 +218,58 @@ func (e *Entry) least(unit string) int64 {
 // version returns the version of a module, and where it is from: the binary, or the file names of a stack. It is ""
 // if the version is unknown or a replacement with another module.
 func (in Input) version(path string, s leak.Stack) (version, from string) {
-	if in.Binary != nil {
-		if path == Std {
-			return goVersion(in.Binary.GoVersion), "binary"
-		}
-		for _, m := range in.Binary.Modules {
-			if m.Path != path {
-				continue
-			}
-			version = m.Version
-			if m.Replace != "" {
-				replaced, v, _ := strings.Cut(m.Replace, " ")
-				if version = v; replaced != path {
-					return "", ""
-				}
-			}
-			if !semver.IsValid(version) {
-				return "", ""
-			}
-			return version, "binary"
-		}
+	if path == Std {
+		return "", ""
 	}
-	for _, f := range s.Frames {
-		if version = versionIn(f.File, path); version != "" {
-			return version, "profile"
+	if version, ok := in.required(path); ok {
+		if version == "" {
+			return "", ""
 		}
+		return version, "binary"
 	}
+	names := []string{path}
+	if escaped, err := module.EscapePath(path); err == nil && escaped != path {
+		names = append(names, escaped)
+	}
+	frames := s.Frames
 	if s.Creator != nil {
-		if version = versionIn(s.Creator.File, path); version != "" {
+		frames = append(slices.Clip(frames), *s.Creator)
+	}
+	for _, f := range frames {
+		if version = versionIn(f.File, names); version != "" {
 			return version, "profile"
 		}
 	}
 	return "", ""
 }
 
-// goVersion is "v1.22.3" of "go1.22.3 X:experiment", or "" if it is not a release.
-func goVersion(v string) string {
-	v, _, _ = strings.Cut(v, " ")
-	if v = "v" + strings.TrimPrefix(v, "go"); !semver.IsValid(v) {
-		return ""
+// required returns the version of a module in the binary, "" if it is not comparable. ok is false if the binary is
+// unknown or does not have the module.
+func (in Input) required(path string) (version string, ok bool) {
+	if in.Binary == nil {
+		return "", false
 	}
-	return v
+	i := slices.IndexFunc(in.Binary.Modules, func(m leak.Module) bool { return m.Path == path })
+	if i < 0 {
+		return "", false
+	}
+	m := in.Binary.Modules[i]
+	version = m.Version
+	if m.Replace != "" {
+		replaced := ""
+		if replaced, version, _ = strings.Cut(m.Replace, " "); replaced != path {
+			return "", true
+		}
+	}
+	if !semver.IsValid(version) {
+		return "", true
+	}
+	return version, true
 }
 
-// versionIn finds the version of a module in the path of a file in the module cache, "…/k8s.io/api@v0.25.0/types.go".
-func versionIn(file, path string) string {
-	names := []string{path}
-	if escaped, err := module.EscapePath(path); err == nil && escaped != path {
-		names = append(names, escaped)
-	}
+// versionIn finds the version of a module, under any of its names, in the path of a file in the module cache:
+// "…/k8s.io/api@v0.25.0/types.go".
+func versionIn(file string, names []string) string {
 	for _, name := range names {
 		i := strings.Index(file, name+"@")
 		if i < 0 || i > 0 && file[i-1] != '/' {
@@ -289,10 +294,10 @@ func (in Input) caller(s leak.Stack, entry string) *leak.Frame {
 	var other *leak.Frame
 	for i, f := range frames {
 		switch {
-		case f.Func == "" || f.Standard():
+		case f.Func == "" || f.Standard() || within(f.Package(), entry):
 		case in.own(f):
 			return &frames[i]
-		case other == nil && entry != Std && !within(f.Package(), entry):
+		case other == nil && entry != Std:
 			other = &frames[i]
 		}
 	}
@@ -329,22 +334,53 @@ func addUnknown(all map[string]*Group, in Input, s Amount) {
 	g.OldestMinutes = max(g.OldestMinutes, s.OldestMinutes)
 }
 
-// Known returns the known leak of a stack that grew in a leaking run, nil if there is none. versions returns the
-// version of a module in the binary, "" if unknown.
-func Known(s leak.Stack, heap bool, versions func(module string) string) *Match {
-	info := &leak.SubjectInfo{}
-	unit := "goroutines"
+// Sentence names a known leak and its fix: "known leak: kubernetes/kubernetes#98653, fixed in k8s.io/apimachinery
+// v0.21.0".
+func (m *Match) Sentence() string {
+	if m.FixedIn == "" {
+		return "known leak: " + m.Reference + ", not fixed in any version of " + m.Module
+	}
+	return "known leak: " + m.Reference + ", fixed in " + m.Module + " " + m.FixedIn
+}
+
+// Known returns the known leak of a stack that grew in a leaking run, nil if there is none.
+func Known(s leak.Stack, heap bool, binary leak.SubjectInfo) *Match {
+	in := Input{Unit: "goroutines", Stacks: []Amount{{Stack: s, N: 1}}, Binary: &binary, Grew: true}
 	if heap {
-		unit = "bytes"
+		in.Unit = "bytes"
 	}
-	for _, e := range library().finder().find(s, heap) {
-		if v := versions(e.Module); v != "" {
-			info.Modules = append(info.Modules, leak.Module{Path: e.Module, Version: v})
-		}
+	if x := Explain(in); len(x.Matches) > 0 && x.Matches[0].Status == KnownLeak {
+		return &x.Matches[0]
 	}
-	x := Explain(Input{Unit: unit, Stacks: []Amount{{Stack: s, N: 1}}, Binary: info, Grew: true})
-	if len(x.Matches) == 0 || x.Matches[0].Status != KnownLeak {
+	return nil
+}
+
+// Growth returns the stacks that grew in a variant of a run, one input for each binary and unit. A clean variant has
+// none.
+func Growth(v *leak.VariantRecord, verdict *leak.VariantVerdict) []Input {
+	if verdict.Outcome == leak.Clean {
 		return nil
 	}
-	return &x.Matches[0]
+	var inputs []Input
+	add := func(unit string, stacks []leak.StackGrowth) {
+		at := map[string]int{}
+		for _, g := range stacks {
+			component, _, ok := strings.Cut(g.Probe, "/")
+			if !ok {
+				component = ""
+			}
+			i, ok := at[component]
+			if !ok {
+				i = len(inputs)
+				at[component] = i
+				binary := v.Binary(g.Probe)
+				title := strings.TrimSpace(v.Name + " " + component)
+				inputs = append(inputs, Input{Title: title, Unit: unit, Binary: &binary, Grew: verdict.Outcome == leak.Leaking})
+			}
+			inputs[i].Stacks = append(inputs[i].Stacks, Amount{Stack: g.Stack, N: g.To - g.From, OldestMinutes: g.OldestMinutes})
+		}
+	}
+	add("goroutines", verdict.Growing)
+	add("bytes", verdict.HeapGrowing)
+	return inputs
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -13,7 +14,25 @@ type index struct {
 	entries  []*Entry
 	patterns []pattern
 	// steps are the regular expressions of all patterns, each once.
-	steps []*regexp.Regexp
+	steps []step
+}
+
+// step is a regular expression with the literal start of the names that it matches, which is faster to compare.
+type step struct {
+	start string
+	re    *regexp.Regexp
+}
+
+func newStep(expr string) step {
+	start := ""
+	if rest, ok := strings.CutPrefix(expr, "^"); ok && !strings.Contains(rest, "|") {
+		start, _ = regexp.MustCompile(rest).LiteralPrefix()
+	}
+	return step{start, regexp.MustCompile(expr)}
+}
+
+func (s step) matches(name string) bool {
+	return strings.HasPrefix(name, s.start) && s.re.MatchString(name)
 }
 
 // pattern is a fingerprint with its regular expressions as indexes of steps.
@@ -28,12 +47,12 @@ type pattern struct {
 func newIndex(entries []*Entry) *index {
 	x := &index{entries: entries}
 	known := map[string]int{}
-	step := func(expr string) int {
+	number := func(expr string) int {
 		i, ok := known[expr]
 		if !ok {
 			i = len(x.steps)
 			known[expr] = i
-			x.steps = append(x.steps, regexp.MustCompile(expr))
+			x.steps = append(x.steps, newStep(expr))
 		}
 		return i
 	}
@@ -41,9 +60,9 @@ func newIndex(entries []*Entry) *index {
 		for _, f := range e.Stacks {
 			p := pattern{entry: e, heap: f.Profile == Heap, state: f.State}
 			for _, caller := range f.Callers {
-				p.path = append(p.path, step(caller))
+				p.path = append(p.path, number(caller))
 			}
-			p.path = append(p.path, step(f.Match))
+			p.path = append(p.path, number(f.Match))
 			x.patterns = append(x.patterns, p)
 		}
 	}
@@ -66,8 +85,8 @@ func (x *index) finder() *finder { return &finder{index: x, steps: map[string][]
 func (f *finder) stepsOf(name string) []int {
 	steps, ok := f.steps[name]
 	if !ok {
-		for i, re := range f.index.steps {
-			if re.MatchString(name) {
+		for i, step := range f.index.steps {
+			if step.matches(name) {
 				steps = append(steps, i)
 			}
 		}
