@@ -79,7 +79,7 @@ var ways = map[string]func(i int) error{
 		return nil
 	},
 	"otel-global-meter": func(int) error {
-		for range 100 {
+		for range 300 {
 			if _, err := otel.Meter("orders").Int64Counter("placed"); err != nil {
 				return err
 			}
@@ -96,7 +96,7 @@ var ways = map[string]func(i int) error{
 		return nil
 	},
 	"regexp-compile": func(i int) error {
-		for n := range 20 {
+		for n := range 100 {
 			kept = append(kept, regexp.MustCompile(fmt.Sprintf(`^order-%d-(\d+|[a-z]{1,%d})*$`, i, n+1)))
 		}
 		return nil
