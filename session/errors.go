@@ -57,6 +57,7 @@ func cleaned(err error, secrets leak.Secrets) error {
 	return clean
 }
 
+// FirstLine is the first line of a text, which a terminal can print.
 func FirstLine(s string) string {
 	first, _, _ := strings.Cut(leak.Printable(s), "\n")
 	return first

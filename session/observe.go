@@ -121,6 +121,7 @@ func (o *Observation) Description() string {
 	return "Written by leakrig " + o.Name + ": " + strings.Join(o.Command, " ") + " against " + programs(len(o.URLs)) + " that ran already."
 }
 
+// Access is what proves who asks.
 func (e *Endpoint) Access() leak.Access {
 	return leak.Access{CA: e.CA, Cert: e.Cert, Key: e.Key, TokenFile: e.TokenFile, Insecure: e.Insecure}
 }

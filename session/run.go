@@ -150,8 +150,9 @@ func (f *Options) repeat(w io.Writer, once func() (int, error)) (int, error) {
 
 // once is one run: measured, judged, reported.
 func (f *Options) once(ctx context.Context, out io.Writer, r resolved) (int, error) {
-	dir, _, release, err := f.recorded(r.scenario, r.private.Text, r.progress, func(dir leak.RunDir) (*leak.Record, error) {
-		return f.measure(ctx, r, dir, r.progress)
+	dir, release, err := f.recorded(r.scenario, r.private.Text, r.progress, func(dir leak.RunDir) error {
+		_, err := f.measure(ctx, r, dir, r.progress)
+		return err
 	})
 	defer release()
 	r.progress.Done()
@@ -260,6 +261,7 @@ func (f *Options) RunnerConfig(s *leak.Scenario, variants []leak.Variant, dir le
 	}
 }
 
+// Complete reports whether every variant was measured to the end.
 func Complete(r *leak.Record) bool {
 	if r.Failure != nil || r.Interrupted {
 		return false

@@ -26,6 +26,7 @@ const selfCheckPrefix = "calibration"
 // maxParallel bounds --parallel.
 const maxParallel = 16
 
+// SelfCheck are the flags of `leakrig selfcheck`.
 type SelfCheck struct {
 	Options
 	Repeats, Parallel int
@@ -36,6 +37,7 @@ type SelfCheck struct {
 	done   int // suites
 }
 
+// CalibrationSuites are the scenarios of the library that calibrate leakrig.
 func CalibrationSuites() []string {
 	return slices.DeleteFunc(scenarios.Names(), func(name string) bool { return !strings.HasPrefix(name, selfCheckPrefix) })
 }
