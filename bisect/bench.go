@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/runner"
 	"github.com/leakrig/leakrig/scenarios"
 	"github.com/leakrig/leakrig/session"
@@ -36,7 +37,7 @@ type bench struct {
 	scratch  string
 	remove   func()
 	// dir and record are those of the bisection.
-	dir    leak.RunDir
+	dir    rundir.Dir
 	record *Record
 	// shared is the cluster of all steps, nil before it is booted and after it was lost.
 	shared leak.Cluster
@@ -245,7 +246,7 @@ func (w *bench) Measure(ctx context.Context, c Candidate, ahead []Candidate) (St
 			return step, err
 		}
 	}
-	s, record, seal, err := session.ReadRun(dir, "", leak.OfFiles) // what was kept is what is judged
+	s, record, seal, err := session.ReadRun(dir, "", rundir.OfFiles) // what was kept is what is judged
 	if err != nil {
 		return step, err
 	}
@@ -275,22 +276,22 @@ func (w *bench) own(m *made) *subjects.OwnSource {
 }
 
 // stepDir makes the run directory of a step.
-func (w *bench) stepDir(c Candidate) (leak.RunDir, error) {
+func (w *bench) stepDir(c Candidate) (rundir.Dir, error) {
 	for i := len(w.record.Steps) + 1; ; i++ {
-		dir := leak.RunDir(w.dir.Path(fmt.Sprintf("%02d-%s", i, safe(c.Name()))))
+		dir := rundir.Dir(w.dir.Path(fmt.Sprintf("%02d-%s", i, safe(c.Name()))))
 		err := os.Mkdir(string(dir), 0o700)
 		if errors.Is(err, os.ErrExist) {
 			continue // of an earlier session, whose steps were fewer
 		}
 		if err == nil {
-			err = dir.WriteFile(leak.ScenarioFile, w.private.Text)
+			err = dir.WriteFile(rundir.ScenarioFile, w.private.Text)
 		}
 		return dir, err
 	}
 }
 
 // runOne runs the scenario with one version. An error means that no version could be measured.
-func (w *bench) runOne(ctx context.Context, m *made, c Candidate, dir leak.RunDir) (*leak.Record, error) {
+func (w *bench) runOne(ctx context.Context, m *made, c Candidate, dir rundir.Dir) (*leak.Record, error) {
 	f := w.Options
 	f.Args = w.Question.RunArgs(c.Version)
 	config := f.RunnerConfig(w.scenario, []leak.Variant{m.variant}, dir, stepProgress{w.progress, c.Name(), m.variant.Name})
@@ -316,7 +317,7 @@ func (w *bench) runOne(ctx context.Context, m *made, c Candidate, dir leak.RunDi
 }
 
 // boot returns the cluster of all steps, or boots one.
-func (w *bench) boot(ctx context.Context, v leak.Variant, dir leak.RunDir) (leak.Cluster, error) {
+func (w *bench) boot(ctx context.Context, v leak.Variant, dir rundir.Dir) (leak.Cluster, error) {
 	if w.shared != nil {
 		return w.shared, nil
 	}

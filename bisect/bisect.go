@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/scenarios"
 	"github.com/leakrig/leakrig/session"
 	"github.com/leakrig/leakrig/subjects"
@@ -42,7 +43,7 @@ type Bisection struct {
 	Fresh  bool
 	// Accept accepts a record that was altered.
 	Accept bool
-	seal   leak.Seal // of the resumed record
+	seal   rundir.Seal // of the resumed record
 	// private is what is not kept.
 	private session.Private
 	// repo and ends, bad and good, are those of a search over commits.
@@ -97,14 +98,14 @@ func (b *Bisection) Run(ctx context.Context, out io.Writer) (int, error) {
 		}
 		made, err := session.NewDir(b.RunsDir, s.Metadata.Name, dirPrefix)
 		if err == nil {
-			err = made.WriteFile(leak.ScenarioFile, b.private.Text)
+			err = made.WriteFile(rundir.ScenarioFile, b.private.Text)
 		}
 		if err != nil {
 			return 0, err
 		}
 		dir = string(made)
 	}
-	w.dir, w.record = leak.RunDir(dir), record
+	w.dir, w.record = rundir.Dir(dir), record
 	err = Run(ctx, Config{
 		Record: record, Oracle: w, Progress: progress, Now: time.Now, Begun: begun,
 		Save: func(r *Record) error { return Write(dir, r, b.private.Secrets...) },
@@ -146,7 +147,7 @@ func (b *Bisection) print(out io.Writer, format Format, record *Record, dir stri
 		var text bytes.Buffer
 		err := f.Render(&text, record, dir)
 		if err == nil {
-			err = leak.RunDir(dir).WriteFile(f.File, text.Bytes())
+			err = rundir.Dir(dir).WriteFile(f.File, text.Bytes())
 		}
 		if err != nil {
 			return 0, fmt.Errorf("report %s: %w", f.Name, err)
@@ -176,7 +177,7 @@ func (b *Bisection) reopen() (*Record, error) {
 	if err != nil {
 		return nil, &leak.UsageError{Err: err}
 	}
-	if strings.Contains(record.Question.Make, leak.Redacted) {
+	if strings.Contains(record.Question.Make, rundir.Redacted) {
 		return nil, &leak.UsageError{Err: leak.WithHint(errors.New("resume: --make held a secret, which was not kept"), "give the whole command again, without --resume")}
 	}
 	b.Question = record.Question
@@ -188,7 +189,7 @@ func (b *Bisection) reopen() (*Record, error) {
 	for name, value := range record.Question.Set {
 		switch _, ok := given[name]; {
 		case ok:
-		case value == leak.Redacted:
+		case value == rundir.Redacted:
 			return nil, &leak.UsageError{Err: leak.WithHint(fmt.Errorf("resume: the value of %s was not kept", name), "give it again, --set %s=…", name)}
 		default:
 			b.Set = append(b.Set, name+"="+value)
@@ -219,7 +220,7 @@ func (b *Bisection) earlier(resumed *Record, s *leak.Scenario, progress leak.Pro
 
 // sameScenario refuses to go on with another scenario than the one that the steps were taken with.
 func (b *Bisection) sameScenario(dir string) error {
-	was, err := os.ReadFile(filepath.Join(dir, leak.ScenarioFile))
+	was, err := os.ReadFile(filepath.Join(dir, rundir.ScenarioFile))
 	if err != nil {
 		return &leak.UsageError{Err: fmt.Errorf("resume: %w", err)}
 	}
@@ -243,7 +244,7 @@ func (b *Bisection) unfinished(s *leak.Scenario) (*Record, string) {
 }
 
 // sameQuestion compares as the record does, where an empty list is none and a secret is not kept.
-func sameQuestion(a, b Question, secrets leak.Secrets) bool {
+func sameQuestion(a, b Question, secrets rundir.Secrets) bool {
 	var both [2]any
 	for i, q := range []Question{a, b} {
 		data, err := json.Marshal(q)

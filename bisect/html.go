@@ -1,14 +1,15 @@
 package bisect
 
 import (
-	_ "embed"
 	"fmt"
 	"html/template"
 	"io"
 	"math"
 	"strings"
 
-	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
+
+	_ "embed"
 )
 
 //go:embed bisect.html.tmpl
@@ -97,7 +98,7 @@ func html(w io.Writer, r *Record, _ string) error {
 	if err := pageTemplate.Execute(&b, v); err != nil {
 		return err
 	}
-	return leak.WriteText(w, b.String())
+	return display.WriteText(w, b.String())
 }
 
 // maxBars bounds the strip: of more versions it shows those that were measured.
@@ -118,7 +119,7 @@ func rate(s Step) float64 {
 func prints(s Step) string {
 	var all []string
 	for _, g := range s.Growth {
-		all = append(all, fmt.Sprintf("%s %s → %s", g.Check, leak.FormatValue(g.From, g.Unit), leak.FormatValue(g.To, g.Unit)))
+		all = append(all, fmt.Sprintf("%s %s → %s", g.Check, display.Value(g.From, g.Unit), display.Value(g.To, g.Unit)))
 	}
 	return strings.Join(all, ", ")
 }

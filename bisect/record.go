@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/session"
 )
 
@@ -205,8 +206,8 @@ func Write(dir string, r *Record, secrets ...string) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", RecordFile, err)
 	}
-	if err := leak.RunDir(dir).WriteFile(RecordFile, leak.Sealed(leak.Secrets(secrets).RedactJSON(data))); err != nil {
-		return &leak.DiskError{Err: fmt.Errorf("write %s: %w", RecordFile, err)}
+	if err := rundir.Dir(dir).WriteFile(RecordFile, rundir.Sealed(rundir.Secrets(secrets).RedactJSON(data))); err != nil {
+		return &rundir.DiskError{Err: fmt.Errorf("write %s: %w", RecordFile, err)}
 	}
 	return nil
 }
@@ -215,7 +216,7 @@ func Write(dir string, r *Record, secrets ...string) error {
 func Read(dir string) (*Record, error) {
 	r, seal, err := ReadSealed(dir)
 	if err == nil && len(seal.Altered) > 0 {
-		err = leak.WithHint(fmt.Errorf("read %s: %s", RecordFile, seal), "%s", leak.SealHint)
+		err = leak.WithHint(fmt.Errorf("read %s: %s", RecordFile, seal), "%s", rundir.SealHint)
 	}
 	if err != nil {
 		return nil, err
@@ -224,14 +225,14 @@ func Read(dir string) (*Record, error) {
 }
 
 // ReadSealed is Read, but for a record that was changed: it says so.
-func ReadSealed(dir string) (*Record, leak.Seal, error) {
-	var seal leak.Seal
+func ReadSealed(dir string) (*Record, rundir.Seal, error) {
+	var seal rundir.Seal
 	f, err := os.Open(filepath.Join(dir, RecordFile))
 	if err != nil {
 		return nil, seal, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "a bisection's directory is what `leakrig bisect` names at its end, runs/<scenario>/bisect-<time>")
 	}
 	defer f.Close()
-	data, err := leak.ReadBounded(f, maxJSON)
+	data, err := rundir.ReadBounded(f, maxJSON)
 	if err != nil {
 		return nil, seal, fmt.Errorf("read %s: %w", RecordFile, err)
 	}
@@ -239,7 +240,7 @@ func ReadSealed(dir string) (*Record, leak.Seal, error) {
 	if err != nil {
 		return nil, seal, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "the file is damaged or of a newer leakrig; the run directories next to it are intact")
 	}
-	switch sealed, fits := leak.CheckSeal(data); {
+	switch sealed, fits := rundir.CheckSeal(data); {
 	case sealed && !fits:
 		seal.Altered = []string{RecordFile + " was changed after it was written: its checksum is another"}
 	case !sealed && r.Schema >= sealedSince:

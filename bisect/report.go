@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 	"github.com/leakrig/leakrig/session"
 )
 
@@ -179,9 +179,9 @@ func grew(s Step) string {
 // amount is the growth as a number.
 func amount(g Growth) string {
 	if g.InAll {
-		return leak.FormatDelta(g.To-g.From, g.Unit)
+		return display.Delta(g.To-g.From, g.Unit)
 	}
-	return leak.FormatRate(g.PerOperation, g.Unit)
+	return display.Rate(g.PerOperation, g.Unit)
 }
 
 // measure is what the amount is of.
@@ -275,7 +275,7 @@ func text(out io.Writer, r *Record, dir string) error {
 		fmt.Fprintf(&b, "go on:        leakrig bisect --resume %s\n", quoted(dir))
 	}
 	fmt.Fprintf(&b, "report:       %s\n", filepath.Join(dir, HTMLFile))
-	return leak.WriteText(out, b.String())
+	return display.WriteText(out, b.String())
 }
 
 // shorten keeps a reason, which may be a compiler's, to one line of a table.
@@ -310,5 +310,5 @@ func markdown(out io.Writer, r *Record, _ string) error {
 		}
 		fmt.Fprintf(&b, "\n```\n%s\n%s\n```\n", r.Question.Command(a.Leaky), r.Question.Command(a.Clean))
 	}
-	return leak.WriteText(out, b.String())
+	return display.WriteText(out, b.String())
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // world is what the versions are really like: an oracle without programs.
@@ -392,7 +393,7 @@ func TestMissingIsNamed(t *testing.T) {
 func TestReadRefuses(t *testing.T) {
 	for text, says := range map[string]string{"": "damaged", "{}": "no schema", `{"schema": 99}`: "this build reads up to"} {
 		dir := t.TempDir()
-		if err := leak.WriteFile(dir+"/"+RecordFile, []byte(text)); err != nil {
+		if err := rundir.WriteFile(dir+"/"+RecordFile, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Read(dir); err == nil || !strings.Contains(err.Error()+leak.Hint(err), says) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // allowances are those that count at the time of the run.
@@ -115,7 +116,7 @@ func tolerated(list []leak.Allowed) string {
 	text := ""
 	for _, a := range list {
 		if !a.Expired && a.To > a.From {
-			text += fmt.Sprintf("; allowed until %s: %s %s at %s (%s, %s)", a.Until, leak.FormatDelta(a.To-a.From, a.Unit), strings.TrimSuffix(a.Unit, "bytes"), a.Match, a.Reason, a.Link)
+			text += fmt.Sprintf("; allowed until %s: %s %s at %s (%s, %s)", a.Until, display.Delta(a.To-a.From, a.Unit), strings.TrimSuffix(a.Unit, "bytes"), a.Match, a.Reason, a.Link)
 		}
 	}
 	return strings.ReplaceAll(text, "  ", " ")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // Delta bounds what a metric gained from the baseline to the last round.
@@ -83,16 +84,16 @@ func judgeDelta(f *leak.Finding, s series) {
 		f.Summary = deltaText(f, s) + ", but " + unsettledBaseline
 	case change.Holds:
 		f.Outcome = leak.Clean
-		f.Summary = deltaText(f, s) + ", within " + leak.FormatDelta(f.Bound, f.Unit)
+		f.Summary = deltaText(f, s) + ", within " + display.Delta(f.Bound, f.Unit)
 	case drained:
 		f.Outcome = leak.Clean
 		f.Summary = fmt.Sprintf("%s, but %s after idling, within %s: it drains slowly",
-			deltaText(f, s), leak.FormatValue(s.idle.Value, f.Unit), leak.FormatDelta(f.Bound, f.Unit))
+			deltaText(f, s), display.Value(s.idle.Value, f.Unit), display.Delta(f.Bound, f.Unit))
 	case !final.Holds:
-		f.Summary = fmt.Sprintf("%s, over %s, but %s", deltaText(f, s), leak.FormatDelta(f.Bound, f.Unit), unsettledFinal)
+		f.Summary = fmt.Sprintf("%s, over %s, but %s", deltaText(f, s), display.Delta(f.Bound, f.Unit), unsettledFinal)
 	default:
 		f.Outcome = leak.Leaking
-		f.Summary = fmt.Sprintf("%s, over %s%s", deltaText(f, s), leak.FormatDelta(f.Bound, f.Unit), afterIdling(f, s))
+		f.Summary = fmt.Sprintf("%s, over %s%s", deltaText(f, s), display.Delta(f.Bound, f.Unit), afterIdling(f, s))
 	}
 }
 
@@ -103,7 +104,7 @@ const (
 
 // deltaText is "goroutine.count 12 → 13" or "3 → 140 goroutines, blocked in …".
 func deltaText(f *leak.Finding, s series) string {
-	text := leak.FormatValue(s.first().Value, f.Unit) + " → " + leak.FormatValue(s.last().Value, f.Unit)
+	text := display.Value(s.first().Value, f.Unit) + " → " + display.Value(s.last().Value, f.Unit)
 	switch {
 	case f.Series != "":
 		text = f.Series + " " + text
@@ -117,5 +118,5 @@ func afterIdling(f *leak.Finding, s series) string {
 	if s.idle == nil {
 		return " (not measured again after idling)"
 	}
-	return ", and still " + leak.FormatValue(s.idle.Value, f.Unit) + " after idling"
+	return ", and still " + display.Value(s.idle.Value, f.Unit) + " after idling"
 }

@@ -25,7 +25,7 @@ func Enough(s *leak.Scenario, v leak.Variant, record leak.VariantRecord, metrics
 	for _, one := range record.Each() {
 		e := leak.Evidence{
 			Variant: one, Rounds: lastRound(record.Snapshots), Metrics: metrics, Alpha: alpha(s, len(s.Spec.Variants)*s.Spec.Subject.Copies(), len(s.Spec.Looks())),
-			For: s.Spec.For.D(), Spent: spent(s.Spec.For.D(), &one),
+			Linger: s.Spec.Linger.D(), For: s.Spec.For.D(), Spent: spent(s.Spec.For.D(), &one),
 		}
 		if v.Expect == leak.ExpectClean {
 			e.Allow = allowances(s.Spec.Allow, record.Snapshots[len(record.Snapshots)-1].Time)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // minExplained is the share of the heap's growth that sampled stacks should account for.
@@ -89,8 +90,8 @@ func unexplained(x *leak.HeapExplained) string {
 	}
 	rate := ""
 	if x.Rate > 1 {
-		rate = fmt.Sprintf(", which takes one sample in %s", leak.FormatValue(float64(x.Rate), "bytes"))
+		rate = fmt.Sprintf(", which takes one sample in %s", display.Value(float64(x.Rate), "bytes"))
 	}
 	return fmt.Sprintf("only %s of %s are on stacks of the sampled profile%s",
-		leak.FormatDelta(x.Explained, "bytes"), leak.FormatDelta(x.Grew, "bytes"), rate)
+		display.Delta(x.Explained, "bytes"), display.Delta(x.Grew, "bytes"), rate)
 }

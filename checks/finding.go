@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // finding starts a finding, inconclusive until its series has been judged.
@@ -69,10 +70,10 @@ const rateSuffix = " per operation"
 // headline is the growth that the finding is about: per operation or in all, as its bound is.
 func headline(f *leak.Finding) string {
 	if f.BoundPerOperation {
-		return amount(f, leak.FormatRate(f.PerOperation, f.Unit)) + rateSuffix
+		return amount(f, display.Rate(f.PerOperation, f.Unit)) + rateSuffix
 	}
 	first, last := ends(f.Points)
-	return amount(f, leak.FormatDelta(last-first, f.Unit))
+	return amount(f, display.Delta(last-first, f.Unit))
 }
 
 // ends are the values of the baseline and of the last round.
@@ -130,4 +131,4 @@ func place(s leak.Stack) string {
 }
 
 // boundText is the bound as people write it.
-func boundText(f *leak.Finding) string { return leak.FormatValue(f.Bound, f.Unit) }
+func boundText(f *leak.Finding) string { return display.Value(f.Bound, f.Unit) }

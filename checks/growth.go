@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 	"github.com/leakrig/leakrig/stats"
 )
 
@@ -131,10 +132,10 @@ func judgeGrowth(f *leak.Finding, s series, alpha float64) {
 		// The growth that goes on is what decided, so it is the number that is shown.
 		f.PerOperation, f.Low, f.High = end.Slope, end.Low, end.High
 		gain, _ := s.net()
-		f.Summary = fmt.Sprintf("%s, within %s: the %s before have stopped%s", headline(f), boundText(f), leak.FormatDelta(gain, f.Unit), floorText(f))
+		f.Summary = fmt.Sprintf("%s, within %s: the %s before have stopped%s", headline(f), boundText(f), display.Delta(gain, f.Unit), floorText(f))
 	case outcome == leak.Clean && withinBudget(gates, s, all):
 		f.Summary = fmt.Sprintf("%s grows %s per operation (p = %.2g), within the budget of %s; %s%s",
-			cmp.Or(f.Series, f.Unit), strings.TrimPrefix(leak.FormatRate(f.PerOperation, f.Unit), "+"), s.trend(), boundText(f), aDay(f.PerOperation, f.Unit), floorText(f))
+			cmp.Or(f.Series, f.Unit), strings.TrimPrefix(display.Rate(f.PerOperation, f.Unit), "+"), s.trend(), boundText(f), aDay(f.PerOperation, f.Unit), floorText(f))
 	case outcome == leak.Clean:
 		f.Summary = fmt.Sprintf("%s, within %s%s", headline(f), boundText(f), floorText(f))
 	default:
@@ -183,7 +184,7 @@ func growthGates(f *leak.Finding, s, tail series, all, end stats.Line, alpha flo
 		},
 		{
 			compare("upper limit", upper, "≤", bound, unit, "growth per operation that is still possible: upper end of the 95 % interval over all points or over the tail, the smaller one; clean needs it"),
-			holds, either, fmt.Sprintf("the scatter of the rounds allows %s per operation; %s or more operations per round", leak.FormatRate(upper, unit), more),
+			holds, either, fmt.Sprintf("the scatter of the rounds allows %s per operation; %s or more operations per round", display.Rate(upper, unit), more),
 		},
 		{
 			compare("growth", all.Slope, ">", bound, unit, "Theil–Sen slope per operation over all points; leaking needs it"),
@@ -191,21 +192,21 @@ func growthGates(f *leak.Finding, s, tail series, all, end stats.Line, alpha flo
 		},
 		{
 			compare("lower limit", all.Low, ">", bound, unit, "growth per operation that is certain: lower end of the 95 % interval over all points; leaking needs it"),
-			either, holds, fmt.Sprintf("only %s per operation is certain; %s", leak.FormatRate(all.Low, unit), more),
+			either, holds, fmt.Sprintf("only %s per operation is certain; %s", display.Rate(all.Low, unit), more),
 		},
 	}
 	if s.idle != nil {
 		kept := s.idle.Value - s.first().Value
 		gates = append(gates, gate{
 			compare("left after idling", kept, "≥", minKept*gain, unit, "growth that is still there after the load has stopped for a while, against four fifths of it; leaking needs it"),
-			either, holds, fmt.Sprintf("only %s of %s were left after idling, so it drains; raise settle.quiet", leak.FormatDelta(kept, unit), leak.FormatDelta(gain, unit)),
+			either, holds, fmt.Sprintf("only %s of %s were left after idling, so it drains; raise settle.quiet", display.Delta(kept, unit), display.Delta(gain, unit)),
 		})
 	}
 	if b, ok := s.background(); ok {
 		f.Floor = s.floor()
-		why := fmt.Sprintf("it grows without load, too: %s a minute, which makes %s per operation of it", leak.FormatRate(b.perMinute, unit), leak.FormatRate(b.perOperation, unit))
+		why := fmt.Sprintf("it grows without load, too: %s a minute, which makes %s per operation of it", display.Rate(b.perMinute, unit), display.Rate(b.perOperation, unit))
 		if all.Slope-b.perOperation > bound {
-			why = fmt.Sprintf("the scatter of the control rounds allows %s per operation without load; a larger control decides", leak.FormatRate(b.most, unit))
+			why = fmt.Sprintf("the scatter of the control rounds allows %s per operation without load; a larger control decides", display.Rate(b.most, unit))
 		}
 		gates = append(gates, gate{
 			compare("beyond background", all.Low-b.most, ">", bound, unit, "growth per operation that is certain, without the most that the control rounds, which had no load, may have grown by in the same time (upper end of the 95 % interval); leaking needs it"),
@@ -225,7 +226,7 @@ func growthGates(f *leak.Finding, s, tail series, all, end stats.Line, alpha flo
 		},
 		{
 			compare("drawdown", fallen, "≤", MaxFallen*gain, unit, "largest fall between two snapshots, against a quarter of the net growth; leaking needs it"),
-			either, holds, fmt.Sprintf("it falls by %s in between; %s", leak.FormatValue(fallen, unit), more),
+			either, holds, fmt.Sprintf("it falls by %s in between; %s", display.Value(fallen, unit), more),
 		},
 		{
 			compare("saturation", end.Slope, "≥", MinSlowdown*all.Slope, unit, "slope of the tail against half the slope of all points: below, growth is slowing down; leaking needs it"),
@@ -263,7 +264,7 @@ func floorText(f *leak.Finding) string {
 	if f.Floor <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("; less than %s per operation is indistinguishable from fluctuations without load", leak.FormatRate(f.Floor, f.Unit))
+	return fmt.Sprintf("; less than %s per operation is indistinguishable from fluctuations without load", display.Rate(f.Floor, f.Unit))
 }
 
 // leakingText is "+0.98 goroutines per operation, blocked in chan send at watch.(*StreamWatcher).receive
@@ -286,7 +287,7 @@ func leakingText(f *leak.Finding, s series) string {
 	gain, n := s.net()
 	if f.Series == "" {
 		return fmt.Sprintf("%s%s (%s after %.0f operations; bound %s%s)",
-			headline(f), blockedAt(f), leak.FormatValue(gain, f.Unit), n, boundText(f), note)
+			headline(f), blockedAt(f), display.Value(gain, f.Unit), n, boundText(f), note)
 	}
 	return fmt.Sprintf("%s, sustained (p = %.2g); bound %s%s", headline(f), s.trend(), boundText(f), note)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // maxFailed is the maximum share of failed operations. Above it, the load is not that of the scenario.
@@ -109,7 +110,7 @@ func (j judge) one(vv leak.VariantVerdict, variant leak.Variant, measured *leak.
 	}
 	e := leak.Evidence{
 		Variant: *measured, Rounds: planned, Metrics: j.record.Metrics, Alpha: j.alpha,
-		For: j.record.Plan.For.D(), Spent: spent(j.record.Plan.For.D(), measured),
+		Linger: j.scenario.Spec.Linger.D(), For: j.record.Plan.For.D(), Spent: spent(j.record.Plan.For.D(), measured),
 	}
 	if variant.Expect == leak.ExpectClean {
 		e.Allow = allowances(j.scenario.Spec.Allow, j.record.Started)
@@ -482,7 +483,7 @@ func ofAll(vv *leak.VariantVerdict, f *leak.Finding) string {
 	series := cmp.Or(f.Stacks[0].Probe, "goroutine") + ".count"
 	for _, all := range vv.Findings {
 		if all.Series == series && all.Outcome == leak.Leaking && all.PerOperation >= 2*f.PerOperation {
-			return fmt.Sprintf(", of %s on all stacks", leak.FormatRate(all.PerOperation, all.Unit))
+			return fmt.Sprintf(", of %s on all stacks", display.Rate(all.PerOperation, all.Unit))
 		}
 	}
 	return ""

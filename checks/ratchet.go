@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // Growth that is more than worse times what was stored, and outside of its interval, is worse. So is a
@@ -119,7 +120,7 @@ func newOrWorse(f *leak.Finding, stored *leak.VariantVerdict) string {
 	}
 	for _, s := range f.Stacks {
 		if gain := s.To - s.From; !keys[s.Stack.Key()] && float64(gain) > freshPart*float64(grew) {
-			return fmt.Sprintf("has a new stack: %s %s", leak.FormatDelta(float64(gain), f.Unit), s.Stack)
+			return fmt.Sprintf("has a new stack: %s %s", display.Delta(float64(gain), f.Unit), s.Stack)
 		}
 	}
 	return ""

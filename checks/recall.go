@@ -41,7 +41,7 @@ func (t Truth) PerOperation(unit string) float64 {
 }
 
 // Recall sums up runs of calibration scenarios: which planted leaks were found, with which size, which
-// look-alikes were called leaking, and what growth could not have been seen.
+// look-alikes were called leaking, and what growth would not have been detected.
 type Recall struct {
 	FalseAlarmBudget float64     `json:"falseAlarmBudget"`
 	Rows             []RecallRow `json:"rows"`

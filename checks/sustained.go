@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 	"github.com/leakrig/leakrig/stats"
 )
 
@@ -145,12 +147,12 @@ func judgeSustained(f *leak.Finding, s series, e evidence) {
 		f.Summary = headline(f)
 		switch {
 		case u.backlog:
-			f.Summary += fmt.Sprintf(": the %s follow the largest round, not the operations", leak.FormatDelta(before, f.Unit))
+			f.Summary += fmt.Sprintf(": the %s follow the largest round, not the operations", display.Delta(before, f.Unit))
 		case u.fades && u.gain > u.chance:
 			last, _ := s.fading()
-			f.Summary += fmt.Sprintf(": it grows more slowly with every doubling of the operations, by %s over the last", leak.FormatDelta(last, f.Unit))
+			f.Summary += fmt.Sprintf(": it grows more slowly with every doubling of the operations, by %s over the last", display.Delta(last, f.Unit))
 		case before > 2*u.chance:
-			f.Summary += fmt.Sprintf(": the %s before have stopped", leak.FormatDelta(before, f.Unit))
+			f.Summary += fmt.Sprintf(": the %s before have stopped", display.Delta(before, f.Unit))
 		}
 		f.Summary += fmt.Sprintf(undetected, per(f.Floor, f.Unit))
 	default:
@@ -500,27 +502,27 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 		kept := s.idle.Value - u.steady.first().Value
 		gates = append(gates, gate{
 			compare("left after idling", kept, "≥", minKept*gain, unit, "growth since the first eighth of the operations that is still there after the load has stopped for a while, against four fifths of it; leaking needs it"),
-			either, holds, fmt.Sprintf("only %s of %s were left after idling, so it drains", leak.FormatDelta(max(kept, 0), unit), leak.FormatDelta(gain, unit)),
+			either, holds, fmt.Sprintf("only %s of %s were left after idling, so it drains", display.Delta(max(kept, 0), unit), display.Delta(gain, unit)),
 		})
 	}
 	if s.idle != nil {
 		fallen := s.last().Value - s.idle.Value
 		gates = append(gates, gate{
 			compare("fallen while idling", fallen, "≤", max(u.chance, gain*maxDrained), unit, "how much it fell while idling, against a twentieth of the growth since the first eighth of the operations; leaking needs it"),
-			either, holds, fmt.Sprintf("%s went away in %.0f s of idling, so it drains; %s", leak.FormatValue(fallen, unit), s.idled, more),
+			either, holds, fmt.Sprintf("%s went away in %.0f s of idling, so it drains; %s", display.Value(fallen, unit), s.idled, more),
 		})
 	}
 	if s.idle != nil && e.For > 0 && u.timed(f) {
 		age := s.seconds[len(s.seconds)-1] - s.seconds[0] + s.idled
 		gates = append(gates, gate{
-			compare("age", age, "≥", leak.Linger.Seconds(), "", "seconds from the baseline to the measurement after idling: timeouts, usually 30 s, have expired by then; leaking needs it"),
+			compare("age", age, "≥", cmp.Or(e.Linger, leak.Linger).Seconds(), "", "seconds from the baseline to the measurement after idling: timeouts, usually 30 s, have expired by then; leaking needs it"),
 			either, holds, fmt.Sprintf("it is %.0f s old, and a timeout may yet end it; %s", age, more),
 		})
 	}
 	if alone, ok := u.background(); ok {
 		gates = append(gates, gate{
 			compare("by time alone", alone, "≤", maxBackground*gain, unit, "growth in the same time without load, the smaller estimate of the control rounds and of idling, against half of the growth; leaking needs it"),
-			either, holds, fmt.Sprintf("it also grows without load: time alone explains %s of the %s", leak.FormatDelta(alone, unit), leak.FormatDelta(gain, unit)),
+			either, holds, fmt.Sprintf("it also grows without load: time alone explains %s of the %s", display.Delta(alone, unit), display.Delta(gain, unit)),
 		})
 	}
 	if s.survived != nil {
@@ -660,7 +662,7 @@ func (u *sustained) filling(e evidence) string {
 
 func (u *sustained) slowing(more string) string {
 	return fmt.Sprintf("it is slowing down, from %s per operation to %s and %s in the last rounds; %s",
-		leak.FormatRate(u.early, u.s.unit), leak.FormatRate(u.late, u.s.unit), leak.FormatRate(u.lastRate, u.s.unit), more)
+		display.Rate(u.early, u.s.unit), display.Rate(u.late, u.s.unit), display.Rate(u.lastRate, u.s.unit), more)
 }
 
 // leakingText is "heap.alloc +83 B per operation, sustained over 24,000 operations (p = 2.8e-07); at 100
@@ -687,7 +689,7 @@ func (u *sustained) leakingText(f *leak.Finding) string {
 func aDay(perOperation float64, unit string) string {
 	const operations = 100
 	day := perOperation * operations * (24 * time.Hour).Seconds()
-	amount := leak.FormatValue(day, unit)
+	amount := display.Value(day, unit)
 	if unit != "bytes" {
 		amount = thousands(day) + " " + unit
 	}
@@ -696,7 +698,7 @@ func aDay(perOperation float64, unit string) string {
 
 // per formats a rate without its sign: "40 B per operation".
 func per(rate float64, unit string) string {
-	text := strings.TrimPrefix(leak.FormatRate(rate, unit), "+")
+	text := strings.TrimPrefix(display.Rate(rate, unit), "+")
 	switch {
 	case unit == "bytes" && rate < 1:
 		text = "1 B"
@@ -712,7 +714,7 @@ func per(rate float64, unit string) string {
 // thousands formats a whole number with commas.
 func thousands(v float64) string {
 	if math.IsInf(v, 0) || math.Abs(v) >= 1e15 {
-		return leak.FormatValue(v, "")
+		return display.Value(v, "")
 	}
 	digits := strconv.FormatFloat(math.Round(v), 'f', 0, 64)
 	var parts []string

@@ -19,6 +19,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leakrig/leakrig/leak/httpclient"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -159,7 +161,7 @@ func (c *connection) viaAPIServer(at string) (leak.Target, error) {
 			if err != nil {
 				return plain // the request then tells that nobody asks
 			}
-			return leak.OnlyTo(leak.OriginOf(u), wrapped)
+			return httpclient.OnlyTo(httpclient.OriginOf(u), wrapped)
 		},
 	}, nil
 }

@@ -15,11 +15,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leakrig/leakrig/leak/httpclient"
+	"github.com/leakrig/leakrig/rundir"
+
 	appsv1 "k8s.io/api/apps/v1"
+
 	corev1 "k8s.io/api/core/v1"
+
 	rbacv1 "k8s.io/api/rbac/v1"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/leakrig/leakrig/leak"
@@ -294,9 +301,9 @@ func (p *pod) address(ctx context.Context) (string, error) {
 }
 
 func (p *pod) askReady(ctx context.Context) error {
-	client := leak.NewClient(p.target.Transport())
+	client := httpclient.New(p.target.Transport())
 	client.Timeout = 5 * time.Second
-	resp, err := leak.Get(ctx, client, p.target.URL+p.launch.Ready, nil)
+	resp, err := httpclient.Get(ctx, client, p.target.URL+p.launch.Ready, nil)
 	if err != nil {
 		return err
 	}
@@ -381,7 +388,7 @@ func (p *pod) died(how string) error {
 	if limit := p.launch.Limits["memory"]; strings.Contains(how, "OOMKilled") || limit != "" && strings.Contains(how, "exit code 137") {
 		hint = fmt.Sprintf("the kernel kills it when its memory reaches the limit (%s): subject.limits in the scenario raises the limit; %s", cmp.Or(limit, "the node's memory"), hint)
 	}
-	return leak.WithHint(fmt.Errorf("subject %s died: %s%s", p.launch.Variant, how, leak.LastWords(p.launch.Log)), "%s", hint)
+	return leak.WithHint(fmt.Errorf("subject %s died: %s%s", p.launch.Variant, how, rundir.LogTail(p.launch.Log)), "%s", hint)
 }
 
 func (p *pod) followLog(ctx context.Context) {
@@ -390,7 +397,7 @@ func (p *pod) followLog(ctx context.Context) {
 		return // the log is for people; what matters is watched elsewhere
 	}
 	defer stream.Close()
-	if f, err := leak.OpenLog(p.launch.Log); err == nil {
+	if f, err := rundir.OpenLog(p.launch.Log); err == nil {
 		defer f.Close()
 		_, _ = io.Copy(f, stream)
 	}
@@ -421,7 +428,7 @@ func copyLog(path string, from io.Reader) (int64, error) {
 	if err := os.Truncate(path, 0); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, err
 	}
-	f, err := leak.OpenLog(path)
+	f, err := rundir.OpenLog(path)
 	if err != nil {
 		return 0, err
 	}

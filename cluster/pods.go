@@ -13,7 +13,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/leakrig/leakrig/leak/httpclient"
+
 	corev1 "k8s.io/api/core/v1"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
@@ -99,7 +102,7 @@ func podsOf(config *rest.Config, q PodQuery) (*Pods, error) {
 	if p.transport, err = rest.TransportFor(config); err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
-	p.transport = leak.OnlyTo(leak.OriginOf(p.server), p.transport)
+	p.transport = httpclient.OnlyTo(httpclient.OriginOf(p.server), p.transport)
 	lists := rest.CopyConfig(config)
 	lists.AcceptContentTypes, lists.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf"
 	if p.api.client, err = kubernetes.NewForConfig(lists); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
 	"github.com/leakrig/leakrig/reports"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // DiffOptions are the flags of `leakrig diff`.
@@ -72,5 +73,5 @@ func writeDiff(path string, in reports.DiffInput) error {
 	if err := reports.Diff(&b, in); err != nil {
 		return fmt.Errorf("render %s: %w", path, err)
 	}
-	return leak.WriteFile(path, b.Bytes())
+	return rundir.WriteFile(path, b.Bytes())
 }

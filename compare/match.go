@@ -10,6 +10,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
 	"github.com/leakrig/leakrig/reports"
+	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/scenarios"
 	"github.com/leakrig/leakrig/session"
 )
@@ -23,11 +24,11 @@ type MatchOptions struct {
 }
 
 // Match prints how much of a production profile the stacks explain that grew in a run, and returns the exit code.
-func (f *MatchOptions) Match(out io.Writer, dir leak.RunDir, path string) (int, error) {
+func (f *MatchOptions) Match(out io.Writer, dir rundir.Dir, path string) (int, error) {
 	if f.Top < 0 || f.MinShare < 0 || f.MinShare > 1 {
 		return 0, &leak.UsageError{Err: errors.New("--top must not be negative, --min-share is between 0 and 1")}
 	}
-	s, record, seal, err := session.ReadRun(dir, "", leak.OfRecord)
+	s, record, seal, err := session.ReadRun(dir, "", rundir.OfRecord)
 	if err != nil {
 		return 0, err
 	}

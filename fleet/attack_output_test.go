@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
+	"github.com/leakrig/leakrig/leak/httpclient"
 )
 
 // TestAttackCounterRedirect checks that a redirected metrics page is an error with the redirect's address, and that
@@ -22,7 +24,7 @@ func TestAttackCounterRedirect(t *testing.T) {
 	_, err := readCounter(t.Context(), Target{
 		Metrics: server.URL, Subject: leak.Target{Transport: func() http.RoundTripper { return &http.Transport{} }},
 	}, "requests")
-	var redirect *leak.RedirectError
+	var redirect *httpclient.RedirectError
 	if !errors.As(err, &redirect) || redirect.To != other.URL+"/metrics" || leak.Hint(err) == "" {
 		t.Errorf("%v", err)
 	}
@@ -40,7 +42,7 @@ func TestAttackVerdict(t *testing.T) {
 		v.Stacks = append(v.Stacks, sv)
 	}
 	data, err := JSON(v)
-	if err != nil || len(data) > leak.MaxOutput {
+	if err != nil || len(data) > display.MaxOutput {
 		t.Errorf("%d bytes, %v", len(data), err)
 	}
 	var back Verdict
@@ -48,7 +50,7 @@ func TestAttackVerdict(t *testing.T) {
 		t.Errorf("%v: %d stacks, %q", err, len(back.Stacks), back.Warnings)
 	}
 	var page strings.Builder
-	if err := HTML(&page, v); err != nil || page.Len() > leak.MaxOutput || !strings.Contains(page.String(), "</html>") {
+	if err := HTML(&page, v); err != nil || page.Len() > display.MaxOutput || !strings.Contains(page.String(), "</html>") {
 		t.Errorf("%d bytes, %v", page.Len(), err)
 	}
 

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // A record of a fleet that was edited is refused, with its checksum and without; one of an older version without any
 // is read, and said to have none.
 func TestAttackRecord(t *testing.T) {
-	dir := leak.RunDir(t.TempDir())
+	dir := rundir.Dir(t.TempDir())
 	if err := recordOf(1, 15, leaking(1, 0), healthy["quiet"]()).Write(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestAttackRecord(t *testing.T) {
 
 // Secrets are in no text of a record, and its numbers and stacks stay.
 func TestAttackSecrets(t *testing.T) {
-	dir := leak.RunDir(t.TempDir())
+	dir := rundir.Dir(t.TempDir())
 	r := recordOf(1, 15, leaking(1, 0))
 	r.Command = []string{"observe", "--token", "planted-1"}
 	r.Targets[0].LastError = "said planted-1"
@@ -61,7 +61,7 @@ func TestAttackSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Targets[0].LastError != "said REDACTED" || got.Command[2] != leak.Redacted || len(got.Targets[0].Groups) != len(r.Targets[0].Groups) {
+	if got.Targets[0].LastError != "said REDACTED" || got.Command[2] != rundir.Redacted || len(got.Targets[0].Groups) != len(r.Targets[0].Groups) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/leakrig/leakrig/leak/httpclient"
+
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -30,9 +32,9 @@ func readCounter(ctx context.Context, t Target, name string) (float64, error) {
 	if t.Metrics == "" {
 		return 0, errors.New("it has no metrics")
 	}
-	client := leak.NewClient(t.Subject.Transport())
+	client := httpclient.New(t.Subject.Transport())
 	defer client.CloseIdleConnections()
-	resp, err := leak.Get(ctx, client, t.Metrics, http.Header{"Accept": {"text/plain;version=0.0.4"}})
+	resp, err := httpclient.Get(ctx, client, t.Metrics, http.Header{"Accept": {"text/plain;version=0.0.4"}})
 	if err != nil {
 		return 0, err
 	}

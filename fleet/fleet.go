@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // Target is one life of one process: a restarted program is another target.
@@ -73,13 +75,13 @@ func Run(ctx context.Context, c Config) (*Record, error) {
 			break
 		}
 		if err := c.Save(s.record); err != nil {
-			return nil, &leak.DiskError{Err: err}
+			return nil, &rundir.DiskError{Err: err}
 		}
 	}
 	s.record.Interrupted = ctx.Err() != nil
 	s.record.Finished = time.Now()
 	if err := c.Save(s.record); err != nil {
-		return nil, &leak.DiskError{Err: err}
+		return nil, &rundir.DiskError{Err: err}
 	}
 	return s.record, nil
 }
@@ -212,7 +214,7 @@ func (s *survey) read(ctx context.Context, targets []Target) (read, failed int) 
 					failed++
 					series := s.alive[t.ID]
 					series.Failures++
-					series.LastError = leak.OneLine(err.Error(), maxReason)
+					series.LastError = display.OneLine(err.Error(), maxReason)
 				}
 				s.mu.Unlock()
 			}
@@ -254,7 +256,7 @@ func (s *survey) one(ctx context.Context, t Target) error {
 	problem := ""
 	if s.Counter != "" && !s.Label {
 		if operations, err = readCounter(ctx, t, s.Counter); err != nil {
-			operations, problem = math.NaN(), leak.OneLine(err.Error(), maxReason)
+			operations, problem = math.NaN(), display.OneLine(err.Error(), maxReason)
 		}
 	}
 	s.mu.Lock()

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 type silent struct{}
@@ -474,7 +475,7 @@ func TestInterned(t *testing.T) {
 
 // TestRecordOnDisk checks that a record is read as it was written.
 func TestRecordOnDisk(t *testing.T) {
-	dir := leak.RunDir(t.TempDir())
+	dir := rundir.Dir(t.TempDir())
 	r := recordOf(1, 15, leaking(1, 0), healthy["requests"](), healthy["quiet"]())
 	r.Targets[0].Operations = slices.Clone(r.Targets[0].Seconds)
 	if err := r.Write(dir); err != nil {
@@ -519,7 +520,7 @@ func TestRecordOnDisk(t *testing.T) {
 
 // FuzzRecord checks that any record is read and judged, or refused.
 func FuzzRecord(f *testing.F) {
-	dir := leak.RunDir(f.TempDir())
+	dir := rundir.Dir(f.TempDir())
 	if err := recordOf(1, 13, leaking(1, 0), healthy["requests"]()).Write(dir); err != nil {
 		f.Fatal(err)
 	}

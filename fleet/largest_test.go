@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // TestLargest builds the largest possible record of a thousand targets: the maximum of stacks and points, with a
@@ -27,7 +28,7 @@ func TestLargest(t *testing.T) {
 	for k := range maxGroups {
 		r.Stacks = append(r.Stacks, leak.Stack{Frames: []leak.Frame{{Func: "main.f" + strconv.Itoa(k)}}})
 	}
-	dir := leak.RunDir(t.TempDir())
+	dir := rundir.Dir(t.TempDir())
 	for i := range maxPoints - 1 {
 		r.Sweeps = append(r.Sweeps, Sweep{Seconds: float64(60 * i)})
 		for _, s := range r.Targets {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // maxList bounds a list of targets.
@@ -84,11 +85,11 @@ func (l *List) read() ([]byte, error) {
 			return nil, err
 		}
 		defer f.Close()
-		return leak.ReadBounded(f, maxList)
+		return rundir.ReadBounded(f, maxList)
 	}
 	if l.stdin == nil {
 		var err error
-		if l.stdin, err = leak.ReadBounded(l.Stdin, maxList); err != nil {
+		if l.stdin, err = rundir.ReadBounded(l.Stdin, maxList); err != nil {
 			return nil, err
 		}
 	}
@@ -106,6 +107,6 @@ func (l *List) reach(address string) (Target, error) {
 		return Target{}, fmt.Errorf("%s is not an address of http, https or unix", u.Redacted())
 	}
 	t, err := l.Reach(address)
-	t.ID, t.Name, t.Address = leak.ShownURL(u), leak.ShownURL(u), true
+	t.ID, t.Name, t.Address = rundir.ShownURL(u), rundir.ShownURL(u), true
 	return t, err
 }

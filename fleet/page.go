@@ -6,12 +6,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 	"github.com/leakrig/leakrig/reports"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // HTMLFile is the page in the run directory.
-const HTMLFile = leak.HTMLFile
+const HTMLFile = rundir.HTMLFile
 
 // HTML writes the page on a fleet.
 func HTML(w io.Writer, v *Verdict) error {
@@ -45,7 +46,7 @@ func HTML(w io.Writer, v *Verdict) error {
 func (sv *StackVerdict) page(v *Verdict) reports.FleetStack {
 	s := reports.FleetStack{
 		Outcome: sv.Targets[0].Outcome, Place: sv.name(), GrowsIn: sv.growsIn(v), Worst: sv.Targets[0].rate(), Median: sv.median(),
-		Elsewhere: leak.FormatValue(sv.Typical, "goroutines"),
+		Elsewhere: display.Value(sv.Typical, "goroutines"),
 	}
 	if sv.Stack != nil {
 		s.State, s.Place, s.Frames = sv.Stack.State, sv.Stack.Place().Short(), sv.Stack.Frames

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // Files of a survey in its run directory.
@@ -290,8 +291,8 @@ func (s *Series) end() {
 // Write writes the record into a run directory, whole or not at all. Targets are written one after the other:
 // the record as one text, of a fleet with many stacks after many sweeps, takes several times its own memory. None of
 // its texts has one of the secrets.
-func (r *Record) Write(dir leak.RunDir, secrets ...string) error {
-	clean := leak.Secrets(secrets).JSONRedactor()
+func (r *Record) Write(dir rundir.Dir, secrets ...string) error {
+	clean := rundir.Secrets(secrets).JSONRedactor()
 	return dir.WriteWith(RecordFile, func(w io.Writer) error {
 		sum := sha256.New()
 		err := r.write(io.MultiWriter(w, sum), clean)
@@ -334,7 +335,7 @@ func (r *Record) write(w io.Writer, clean func([]byte) []byte) error {
 }
 
 // Read reads the record of a run directory, and refuses an altered one.
-func Read(dir leak.RunDir) (*Record, error) {
+func Read(dir rundir.Dir) (*Record, error) {
 	r, seal, err := ReadSealed(dir)
 	if err == nil && len(seal.Altered) > 0 {
 		err = damaged(errNotWritten)
@@ -346,19 +347,19 @@ func Read(dir leak.RunDir) (*Record, error) {
 }
 
 // ReadSealed reads the record of a run directory, and reports whether it is unchanged.
-func ReadSealed(dir leak.RunDir) (*Record, leak.Seal, error) {
+func ReadSealed(dir rundir.Dir) (*Record, rundir.Seal, error) {
 	f, err := os.Open(dir.Path(RecordFile))
 	if err != nil {
-		return nil, leak.Seal{}, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "a run directory of a fleet is the one that `leakrig fleet` names at its end")
+		return nil, rundir.Seal{}, leak.WithHint(fmt.Errorf("read %s: %w", RecordFile, err), "a run directory of a fleet is the one that `leakrig fleet` names at its end")
 	}
 	defer f.Close()
-	data, err := leak.ReadBounded(f, maxRecord)
+	data, err := rundir.ReadBounded(f, maxRecord)
 	if err != nil {
-		return nil, leak.Seal{}, fmt.Errorf("read %s: %w", RecordFile, err)
+		return nil, rundir.Seal{}, fmt.Errorf("read %s: %w", RecordFile, err)
 	}
 	r, err := decode(data)
 	if err != nil {
-		return nil, leak.Seal{}, damaged(err)
+		return nil, rundir.Seal{}, damaged(err)
 	}
 	return r, sealOf(r, data), nil
 }
@@ -370,18 +371,18 @@ func damaged(err error) error {
 var errNotWritten = errors.New("not what was written")
 
 // sealOf reports whether a record is unchanged.
-func sealOf(r *Record, data []byte) leak.Seal {
+func sealOf(r *Record, data []byte) rundir.Seal {
 	i := bytes.LastIndex(data, []byte(digest))
 	switch {
 	case i < 0 && r.Schema < sealedSince:
-		return leak.Seal{Unsealed: true}
+		return rundir.Seal{Unsealed: true}
 	case i < 0:
-		return leak.Seal{Altered: []string{RecordFile + " has lost its checksum"}}
+		return rundir.Seal{Altered: []string{RecordFile + " has lost its checksum"}}
 	}
 	if sum := sha256.Sum256(data[:i]); !bytes.HasPrefix(data[i+len(digest):], []byte(hex.EncodeToString(sum[:]))) {
-		return leak.Seal{Altered: []string{RecordFile + " was changed after it was written: its checksum is another"}}
+		return rundir.Seal{Altered: []string{RecordFile + " was changed after it was written: its checksum is another"}}
 	}
-	return leak.Seal{}
+	return rundir.Seal{}
 }
 
 // parse decodes a record and refuses an altered one.

@@ -14,6 +14,7 @@ import (
 	"github.com/leakrig/leakrig/cluster"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
+	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/session"
 	"github.com/leakrig/leakrig/terminal"
 )
@@ -64,21 +65,21 @@ func checkBounds(b Bounds, format string) []error {
 }
 
 // Is reports whether a run directory is of a fleet.
-func Is(dir leak.RunDir) bool {
+func Is(dir rundir.Dir) bool {
 	_, err := os.Stat(dir.Path(RecordFile))
 	return err == nil
 }
 
 // Rejudge decides again on a fleet, with the bounds of its survey where change does not set others, which are given.
 // An interruption belonged to the survey.
-func Rejudge(out io.Writer, dir leak.RunDir, format string, given Bounds, change func(*Bounds), accept bool) (int, error) {
+func Rejudge(out io.Writer, dir rundir.Dir, format string, given Bounds, change func(*Bounds), accept bool) (int, error) {
 	if errs := checkBounds(given, format); len(errs) > 0 {
 		return 0, &leak.UsageError{Err: leak.WithHint(errors.Join(errs...), "%s", leak.Hint(errs[0]))}
 	}
 	r, seal, err := ReadSealed(dir)
 	if err == nil && len(seal.Altered) > 0 && !accept {
 		_, err = Read(dir) // which refuses it
-		err = leak.WithHint(err, "%s", leak.SealHint)
+		err = leak.WithHint(err, "%s", rundir.SealHint)
 	}
 	if err != nil {
 		return 0, err
@@ -93,7 +94,7 @@ func Rejudge(out io.Writer, dir leak.RunDir, format string, given Bounds, change
 }
 
 // Report renders the report on a fleet again, and returns the exit code.
-func Report(out io.Writer, dir leak.RunDir, format string, accept bool) (int, error) {
+func Report(out io.Writer, dir rundir.Dir, format string, accept bool) (int, error) {
 	if _, err := Rejudge(out, dir, format, Bounds{}, func(*Bounds) {}, accept); err != nil {
 		return 0, err
 	}
@@ -174,7 +175,7 @@ func (f *Options) Survey(ctx context.Context, stdin io.Reader, out io.Writer) (i
 
 // conclude judges a fleet, prints the verdict and, where write is set, keeps it. Where withheld is set, its record
 // cannot be relied on, and the fleet is not clean.
-func conclude(w io.Writer, dir leak.RunDir, r *Record, format string, write, withheld bool) (int, error) {
+func conclude(w io.Writer, dir rundir.Dir, r *Record, format string, write, withheld bool) (int, error) {
 	v := Judge(r, r.Bounds)
 	if withheld && v.ExitCode == leak.ExitMet {
 		v.Outcome, v.Result, v.ExitCode = leak.Inconclusive, leak.Undecided, leak.ExitInconclusive
@@ -191,7 +192,7 @@ func conclude(w io.Writer, dir leak.RunDir, r *Record, format string, write, wit
 	}
 	if write {
 		if err := errors.Join(dir.WriteFile(VerdictFile, data), dir.WriteFile(HTMLFile, page.Bytes())); err != nil {
-			return 0, &leak.DiskError{Err: err}
+			return 0, &rundir.DiskError{Err: err}
 		}
 	}
 	switch format {

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // Limits for a terminal.
@@ -56,7 +58,7 @@ func Text(w io.Writer, v *Verdict) error {
 	line("  %s over %s, the slowest in %s; %s were tested, each at p ≤ %.2g (false-alarm budget %g)",
 		plural(v.Sweeps, "sweep"), hours(v.Hours), time.Duration(v.SlowestSweep*float64(time.Second)).Round(10*time.Millisecond), plural(v.Tests, "series"), v.Alpha, v.FalseAlarmBudget)
 	if v.Floor > 0 {
-		line("  floor: growth of one target below %s could not have been seen", rateOf(v.Floor, "hour"))
+		line("  floor: growth of one target below %s would not have been detected", rateOf(v.Floor, "hour"))
 	}
 	for i, warning := range v.Warnings {
 		if i == textWarnings {
@@ -68,9 +70,9 @@ func Text(w io.Writer, v *Verdict) error {
 	if v.RunDir != "" {
 		line("")
 		line("  run directory: %s", v.RunDir)
-		line("  report:        %s", leak.RunDir(v.RunDir).Path(HTMLFile))
+		line("  report:        %s", rundir.Dir(v.RunDir).Path(HTMLFile))
 	}
-	return leak.WriteText(w, b.String())
+	return display.WriteText(w, b.String())
 }
 
 // table has a row for each stack that grows.
@@ -81,7 +83,7 @@ func table(b *strings.Builder, v *Verdict) {
 			break
 		}
 		s := &v.Stacks[i]
-		rows = append(rows, []string{cut(s.name(), shortName), s.growsIn(v), s.Targets[0].rate(), s.median(), leak.FormatValue(s.Typical, "goroutines")})
+		rows = append(rows, []string{cut(s.name(), shortName), s.growsIn(v), s.Targets[0].rate(), s.median(), display.Value(s.Typical, "goroutines")})
 	}
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {

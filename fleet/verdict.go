@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // VerdictSchema is the version of the verdict's JSON form.
@@ -123,14 +124,14 @@ func JSON(v *Verdict) ([]byte, error) {
 		}
 		if fits {
 			data, err := json.MarshalIndent(v, "", " ")
-			if err != nil || len(data) < leak.MaxOutput || len(v.Stacks) == 0 {
+			if err != nil || len(data) < display.MaxOutput || len(v.Stacks) == 0 {
 				return append(data, '\n'), err
 			}
 		}
 		short := *v
 		short.Stacks = v.Stacks[:len(v.Stacks)/2]
 		short.Warnings = append(slices.Clone(warnings),
-			fmt.Sprintf("the verdict would be larger than %d MiB: %d of %d stacks are omitted", leak.MaxOutput>>20, all-len(short.Stacks), all))
+			fmt.Sprintf("the verdict would be larger than %d MiB: %d of %d stacks are omitted", display.MaxOutput>>20, all-len(short.Stacks), all))
 		v = &short
 	}
 }

@@ -18,12 +18,14 @@ const module = "github.com/leakrig/leakrig"
 // same layer.
 var rows = [][]string{
 	{"cmd/leakrig"},
-	{"bisect", "fleet", "compare", "scaffold"},
+	{"bisect", "fleet", "compare", "scaffold", "leaktest"},
 	{"session"},
 	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports", "terminal"},
 	{"cluster/nodeimage"},
 	{"cluster/upstream", "cluster/journal"},
-	{"leak", "stats", "leak/group", "leak/procs"},
+	{"rundir", "leak/httpclient"},
+	{"leak"},
+	{"leak/display", "stats", "leak/group", "leak/procs"},
 }
 
 // guests are heavy dependencies, with the folders that may import them. Kubernetes' own libraries have two: cluster

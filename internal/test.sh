@@ -48,7 +48,7 @@ e2e() {
 parts=()
 case $tier in
 quick)
-	unit -skip '^TestAttack|Scripts$'
+	unit -skip '^TestAttack|Scripts$|^TestOutcomes$'
 	;;
 test)
 	step "linters"
@@ -62,7 +62,7 @@ embedded)
 	step "subjects, with each of their modfiles"
 	internal/vet-subjects.sh
 	step "scripts and sessions that take long"
-	run testname -count=1 -tags slow -timeout 20m -run '^TestSlow|^TestAttackMemory$' ./cmd/leakrig ./profiles
+	run testname -count=1 -tags slow -timeout 20m -run '^TestSlow|^TestAttackMemory$' ./cmd/leakrig ./profiles ./leaktest
 	step "tests on the embedded control plane"
 	e2e '^Test' '^Test(Smoke|Kind|Nightly|ParallelExec)' ./internal/e2e
 	e2e '^Test(Embedded|AttackEtcd)' '^$' ./cluster ./cluster/upstream ./load
@@ -101,6 +101,8 @@ nightly)
 	step "repeats, large fleets, signals at any moment, long soaks, reproducible images"
 	export LEAKRIG_REPEATS=${LEAKRIG_REPEATS:-20} LEAKRIG_FLEET_SIZE=${LEAKRIG_FLEET_SIZE:-1000} LEAKRIG_SOAK=${LEAKRIG_SOAK:-12m}
 	e2e '^Test(Nightly.*|Calibration|Fleet|FleetPods|Soak)$' '^$' ./internal/e2e ./cluster/nodeimage
+	step "healthy tests in parallel"
+	run testname -tags nightly -count=1 -timeout 3h -run '^TestNightlyHealthy$' ./leaktest
 	step "fuzzing"
 	internal/fuzz.sh || status=1
 	parts=(kube-apiserver calibration soak pprof node-image)

@@ -147,6 +147,8 @@ type Evidence struct {
 	// where no more operations will come.
 	For   time.Duration
 	Spent float64
+	// Linger is how long growth may linger, 0 for the default.
+	Linger time.Duration
 	// Allow are the known leaks that do not count.
 	Allow []Allowance
 }

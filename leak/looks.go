@@ -1,6 +1,9 @@
 package leak
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Rounds of a scenario with a time budget: how many there are at most, and after which the judgement may end it
 // first. Each has up to twice the operations of the one before.
@@ -12,6 +15,9 @@ const (
 // Linger is how long lingering growth may take to end: longer than the timeout of 30 s of most clients. Younger
 // growth may still end.
 const Linger = 40 * time.Second
+
+// LingerTime is how long growth may linger in this scenario.
+func (s *Spec) LingerTime() time.Duration { return cmp.Or(s.Linger.D(), Linger) }
 
 // Looks are the rounds after which the judgement may end a variant, fixed before the run: every
 // Rounds rounds, up to MaxRounds; every one from the sixth on where there is a time budget; those of a soak double.

@@ -1,5 +1,7 @@
 package leak
 
+import "github.com/leakrig/leakrig/leak/display"
+
 // Cut returns a copy of the stack that is limited to its innermost frames, with each name limited to name bytes. Reports use
 // it for pages that would be too large.
 func (s Stack) Cut(frames, name int) Stack {
@@ -25,7 +27,7 @@ func cutName(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	return OneLine(s, most)
+	return display.OneLine(s, most)
 }
 
 // JSONSize is about how long the stack is as JSON, with its indents.
@@ -56,7 +58,7 @@ func jsonSize(s string) int {
 }
 
 // MaxStackText limits the stacks of one page or JSON text. The rest of MaxOutput is for everything else on the page.
-const MaxStackText = MaxOutput * 3 / 4
+const MaxStackText = display.MaxOutput * 3 / 4
 
 // Fit leaves the stacks that changed least out where all of them would be too long for one text, and counts them.
 func (d *Diff) Fit() {

@@ -37,6 +37,7 @@ type Spec struct {
 	Rounds     int               `yaml:"rounds,omitempty" doc:"measured rounds after the baseline (default 7)"`
 	MaxRounds  int               `yaml:"maxRounds,omitempty" doc:"maximum number of rounds: while a check is undecided, rounds are added in batches of rounds (default: none)"`
 	For        Duration          `yaml:"for,omitempty" doc:"time budget instead of a number of rounds: rounds grow until every check is decided"`
+	Linger     Duration          `yaml:"linger,omitempty" doc:"with for: age at which growth counts as a leak and no longer as lingering (default 40s)"`
 	Soak       *SoakSpec         `yaml:"soak,omitempty" doc:"rounds by time instead of by number, with bounded disk use; --resume resumes an interrupted soak"`
 	Sizes      []int             `yaml:"sizes,omitempty" doc:"repetitions of the actions per round, in turn (default [1]); different sizes distinguish growth per operation, per round and per minute"`
 	Control    int               `yaml:"control,omitempty" doc:"rounds without load before the baseline, which measure growth without load (default 0)"`

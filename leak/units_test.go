@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 func TestQuantity(t *testing.T) {
@@ -109,10 +111,10 @@ func TestFormat(t *testing.T) {
 		{-(1 << 30), "bytes", "-1.00 GiB", "−1.00 GiB"},
 		{5 << 40, "bytes", "5120.00 GiB", "+5120.00 GiB"}, // there is no larger unit
 	} {
-		if got := FormatValue(c.v, c.unit); got != c.value {
+		if got := display.Value(c.v, c.unit); got != c.value {
 			t.Errorf("FormatValue(%v, %s) = %q, want %q", c.v, c.unit, got, c.value)
 		}
-		if got := FormatDelta(c.v, c.unit); got != c.delta {
+		if got := display.Delta(c.v, c.unit); got != c.delta {
 			t.Errorf("FormatDelta(%v, %s) = %q, want %q", c.v, c.unit, got, c.delta)
 		}
 	}

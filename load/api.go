@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/httpclient"
 )
 
 // api is an action's own way to the API server, for one round. client-go would share its connections
@@ -71,7 +72,7 @@ func reach(t leak.Target) (*api, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
-	a.http = &http.Client{Transport: wrapped, CheckRedirect: leak.RefuseRedirect}
+	a.http = &http.Client{Transport: wrapped, CheckRedirect: httpclient.RefuseRedirect}
 	if a.client, err = kubernetes.NewForConfigAndClient(a.config, a.http); err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}

@@ -8,12 +8,12 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // Clean returns a raw file without secrets. It searches the whole text of a dump, and the labels and comments of a
 // profile, which a program sets while it runs. A file without secrets is returned unchanged.
-func Clean(name string, data []byte, secrets leak.Secrets) ([]byte, error) {
+func Clean(name string, data []byte, secrets rundir.Secrets) ([]byte, error) {
 	plain, zipped := data, bytes.HasPrefix(data, []byte{0x1f, 0x8b})
 	if zipped {
 		var err error
@@ -42,7 +42,7 @@ func Clean(name string, data []byte, secrets leak.Secrets) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func cleanProfile(data []byte, secrets leak.Secrets) ([]byte, error) {
+func cleanProfile(data []byte, secrets rundir.Secrets) ([]byte, error) {
 	p, err := parsePprof(data)
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // A secret in a label or a comment of a profile is taken out; its stacks and counts stay, and a file without any is
@@ -23,11 +23,11 @@ func TestAttackLabels(t *testing.T) {
 	if err := p.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	same, err := Clean("x/goroutine.pb.gz", b.Bytes(), leak.Secrets{"another"})
+	same, err := Clean("x/goroutine.pb.gz", b.Bytes(), rundir.Secrets{"another"})
 	if err != nil || !bytes.Equal(same, b.Bytes()) {
 		t.Errorf("it was touched: %v", err)
 	}
-	clean, err := Clean("x/goroutine.pb.gz", b.Bytes(), leak.Secrets{"planted-1", "main.samples", "goroutine"})
+	clean, err := Clean("x/goroutine.pb.gz", b.Bytes(), rundir.Secrets{"planted-1", "main.samples", "goroutine"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // Profile is one goroutine or heap profile, or text dump, of any origin.
@@ -33,7 +34,7 @@ func Open(path string) (*Profile, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := leak.ReadBounded(f, maxBody)
+	data, err := rundir.ReadBounded(f, maxBody)
 	if err == nil {
 		var p *Profile
 		if p, err = Parse(data); err == nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // groups collects goroutines or allocations by stack.
@@ -92,7 +93,7 @@ func parseDump(data []byte) (*groups, error) {
 		if err != nil {
 			return nil, err
 		}
-		stack.State = text.name(head.state, leak.Name)
+		stack.State = text.name(head.state, display.Name)
 		_, stack.Frames = unpark(stack.Frames)
 		switch {
 		case servesProfile(stack):
@@ -221,7 +222,7 @@ func (t *texts) parseFrames(lines *lineReader) (s leak.Stack, by string, err err
 		if bytes.HasPrefix(lines.rest, []byte("\t")) {
 			position, _ := lines.next()
 			file, number := parsePosition(position)
-			frame.File, frame.Line = t.name(file, leak.Name), number
+			frame.File, frame.Line = t.name(file, display.Name), number
 		}
 		if isCreator {
 			s.Creator = &frame
@@ -277,7 +278,7 @@ const longestName = 1 << 20
 // arguments as a dump does, where a profile writes them out ("Map[go.shape.string]").
 func normalName(name string) string {
 	if len(name) > longestName {
-		return leak.Name(name)
+		return display.Name(name)
 	}
 	head, _, _ := strings.Cut(name, "[")
 	if i := strings.LastIndex(head, "/vendor/"); i >= 0 {
@@ -287,7 +288,7 @@ func normalName(name string) string {
 	if i, j := strings.IndexByte(name, '['), strings.LastIndexByte(name, ']'); i >= 0 && i < j {
 		name = name[:i] + "[...]" + name[j+1:]
 	}
-	return leak.Name(name)
+	return display.Name(name)
 }
 
 // servesProfile reports whether the goroutine serves leakrig's own request, which is the only one omitted. It is at

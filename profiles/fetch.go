@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/httpclient"
 )
 
 // maxBody limits a response as transferred, maxProfile a decompressed profile. google/pprof needs many times as much
@@ -49,10 +50,10 @@ func get(ctx context.Context, t leak.Target, path string, read func(context.Cont
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	client := leak.NewClient(t.Transport())
+	client := httpclient.New(t.Transport())
 	defer client.CloseIdleConnections()
 	// Measure the body as served; transparent decompression would hide its size.
-	resp, err := leak.Get(ctx, client, t.Pprof+path, http.Header{"Accept-Encoding": {"identity"}})
+	resp, err := httpclient.Get(ctx, client, t.Pprof+path, http.Header{"Accept-Encoding": {"identity"}})
 	if err != nil {
 		return late(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // parsePprof reads a profile in pprof's format, gzipped or not. google/pprof would decompress without
@@ -152,7 +153,7 @@ func functionNames(p *profile.Profile) map[*profile.Function]leak.Frame {
 	made, files := names{}, names{}
 	functions := make(map[*profile.Function]leak.Frame, len(p.Function))
 	for _, f := range p.Function {
-		functions[f] = leak.Frame{Func: made.name(f.Name, normalName), File: files.name(f.Filename, leak.Name)}
+		functions[f] = leak.Frame{Func: made.name(f.Name, normalName), File: files.name(f.Filename, display.Name)}
 	}
 	return functions
 }

@@ -23,6 +23,7 @@ import (
 	"testing/fstest"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // subject is a server on loopback that counts its open connections.
@@ -560,12 +561,12 @@ func TestReadBounded(t *testing.T) {
 		{0, true}, {1 << 20, true}, // as much as the bound
 		{1<<20 + 1, false}, {5 << 20, false},
 	} {
-		data, err := leak.ReadBounded(bytes.NewReader(make([]byte, c.size)), 1<<20)
+		data, err := rundir.ReadBounded(bytes.NewReader(make([]byte, c.size)), 1<<20)
 		if (err == nil) != c.ok || (c.ok && len(data) != c.size) {
 			t.Errorf("%d bytes: %d, %v", c.size, len(data), err)
 		}
 	}
-	if _, err := leak.ReadBounded(io.MultiReader(strings.NewReader("x"), broken{}), 9); !errors.Is(err, io.ErrNoProgress) {
+	if _, err := rundir.ReadBounded(io.MultiReader(strings.NewReader("x"), broken{}), 9); !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("an error on the way: %v", err)
 	}
 }

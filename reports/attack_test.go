@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // TestAttackPages checks the pages of a run whose subject invents names and stacks. Every page is at most 20 MiB, is
@@ -48,7 +49,7 @@ func TestAttackPages(t *testing.T) {
 			continue
 		}
 		t.Logf("%s: %d KiB", f.Name, b.Len()>>10)
-		if b.Len() > leak.MaxOutput {
+		if b.Len() > display.MaxOutput {
 			t.Errorf("%s: %d bytes", f.Name, b.Len())
 		}
 		var err error

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 	"github.com/leakrig/leakrig/stats"
 )
 
@@ -276,7 +277,7 @@ func limitText(b limit, unit string) string {
 	if b.PerOperation {
 		return "bound " + perOp(b.Value, unit)
 	}
-	return "bound " + leak.FormatDelta(b.Value, unit)
+	return "bound " + display.Delta(b.Value, unit)
 }
 
 func (l *layout) x(operations float64) float64 {

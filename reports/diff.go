@@ -1,12 +1,15 @@
 package reports
 
 import (
-	_ "embed"
 	"errors"
 	"fmt"
 	"html/template"
 	"io"
 	"slices"
+
+	"github.com/leakrig/leakrig/leak/display"
+
+	_ "embed"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -36,7 +39,7 @@ type DiffInput struct {
 // Diff writes the page that compares two profiles. Like a run's report, it is one self-contained file.
 func Diff(w io.Writer, in DiffInput) error {
 	err := writePage(w, diffTemplate, newDiffPage(in))
-	for i := 1; i < len(rooms) && errors.Is(err, leak.ErrOutput); i++ {
+	for i := 1; i < len(rooms) && errors.Is(err, display.ErrOutput); i++ {
 		short := *in.Diff
 		short.Stacks = slices.Clone(short.Stacks)
 		for k := range short.Stacks {
@@ -141,7 +144,7 @@ var diffSources = map[string]string{
 }
 
 func diffChange(change int64, unit string) string {
-	s := leak.FormatDelta(float64(change), unit)
+	s := display.Delta(float64(change), unit)
 	if unit != "bytes" {
 		s += " " + unit
 	}
@@ -168,7 +171,7 @@ func newDiffTable(title string, d *leak.Diff, list []leak.StackGrowth, most floa
 	for _, s := range list {
 		change := s.To - s.From
 		r := diffRow{
-			Change: leak.FormatDelta(float64(change), d.Unit), Rate: rate(s.PerOperation, d.Unit),
+			Change: display.Delta(float64(change), d.Unit), Rate: rate(s.PerOperation, d.Unit),
 			From: value(float64(s.From), d.Unit), To: value(float64(s.To), d.Unit),
 			State: s.Stack.State, Place: s.Stack.Place().Short(), Position: s.Stack.Place().Position(), Over: most >= 0 && float64(change) > most,
 		}
@@ -182,7 +185,7 @@ func newDiffTable(title string, d *leak.Diff, list []leak.StackGrowth, most floa
 			r.Oldest = "the oldest for " + count(s.OldestMinutes, "minute")
 		}
 		if s.Objects != 0 {
-			r.Objects = leak.FormatDelta(float64(s.Objects), "objects") + " objects"
+			r.Objects = display.Delta(float64(s.Objects), "objects") + " objects"
 		}
 		r.Frames, r.More = head(s.Stack.Frames, htmlFrames)
 		t.Rows = append(t.Rows, r)

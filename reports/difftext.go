@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // DiffText prints the stacks that grew and shrank, at most top of each, with whole stacks or their innermost frames.
@@ -24,9 +25,9 @@ func DiffText(out io.Writer, d *leak.Diff, top int, whole bool) {
 			gone++
 		}
 	}
-	value := func(n int64) string { return leak.FormatValue(float64(n), d.Unit) }
+	value := func(n int64) string { return display.Value(float64(n), d.Unit) }
 	fmt.Fprintf(out, "%s  %s → %s (%s)  %d stacks grew (%d new), %d shrank (%d gone), %d unchanged\n",
-		d.Unit, value(d.From), value(d.To), leak.FormatDelta(float64(d.To-d.From), d.Unit), grew, fresh, shrank, gone, d.Same)
+		d.Unit, value(d.From), value(d.To), display.Delta(float64(d.To-d.From), d.Unit), grew, fresh, shrank, gone, d.Same)
 	show := func(title string, list []leak.StackGrowth) {
 		if len(list) == 0 {
 			return
@@ -51,9 +52,9 @@ func DiffText(out io.Writer, d *leak.Diff, top int, whole bool) {
 func printGrowth(out io.Writer, d *leak.Diff, s leak.StackGrowth, whole bool) {
 	rate := ""
 	if d.Operations > 0 {
-		rate = "  " + leak.FormatRate(s.PerOperation, d.Unit) + "/op"
+		rate = "  " + display.Rate(s.PerOperation, d.Unit) + "/op"
 	}
-	fmt.Fprintf(out, "  %12s%s  %s  %s\n", leak.FormatDelta(float64(s.To-s.From), d.Unit), rate, leak.FormatValue(float64(s.From), d.Unit)+" → "+leak.FormatValue(float64(s.To), d.Unit), leak.Printable(s.Stack.String()))
+	fmt.Fprintf(out, "  %12s%s  %s  %s\n", display.Delta(float64(s.To-s.From), d.Unit), rate, display.Value(float64(s.From), d.Unit)+" → "+display.Value(float64(s.To), d.Unit), display.Printable(s.Stack.String()))
 	note := ""
 	if s.Stack.Creator != nil {
 		note += ", created by " + s.Stack.Creator.Short()
@@ -62,7 +63,7 @@ func printGrowth(out io.Writer, d *leak.Diff, s leak.StackGrowth, whole bool) {
 		note += fmt.Sprintf(", the oldest for %d minutes", s.OldestMinutes)
 	}
 	if s.Objects != 0 {
-		note += fmt.Sprintf(", %s objects", leak.FormatDelta(float64(s.Objects), "objects"))
+		note += fmt.Sprintf(", %s objects", display.Delta(float64(s.Objects), "objects"))
 	}
 	frames := s.Stack.Frames
 	if !whole {
@@ -76,6 +77,6 @@ func printGrowth(out io.Writer, d *leak.Diff, s leak.StackGrowth, whole bool) {
 		if i > 0 {
 			note = ""
 		}
-		fmt.Fprintf(out, "  %12s  %s%s%s\n", "", leak.Printable(name), leak.Printable(frame.Position()), leak.Printable(note))
+		fmt.Fprintf(out, "  %12s  %s%s%s\n", "", display.Printable(name), display.Printable(frame.Position()), display.Printable(note))
 	}
 }

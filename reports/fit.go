@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // room limits how much of the measurements a page shows: stacks, frames per stack, and bytes per name.
@@ -53,7 +54,7 @@ func fit(in Input, r room) Input {
 			short.Variants[i] = fitVariant(short.Variants[i], stack)
 		}
 		if cut {
-			short.Warnings = append(slices.Clone(short.Warnings), fmt.Sprintf("stacks or names of them are cut: the page would be larger than %d MiB", leak.MaxOutput>>20))
+			short.Warnings = append(slices.Clone(short.Warnings), fmt.Sprintf("stacks or names of them are cut: the page would be larger than %d MiB", display.MaxOutput>>20))
 		}
 		in.Record = &short
 	}

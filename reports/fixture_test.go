@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // fixtureVariant describes how one variant of the fixture behaves.
@@ -75,7 +76,7 @@ func fixture() Input {
 		})
 	}
 	leaky := in.Record.Variants[0].Subject
-	in.Sources = leak.Sources{leaky.SourceKey(receiveStack().Top()): {First: 124, Lines: []string{
+	in.Sources = rundir.Sources{leaky.SourceKey(receiveStack().Top()): {First: 124, Lines: []string{
 		"\t\t\t}", "\t\t\treturn", "\t\t}", "\t\tsw.result <- Event{", "\t\t\tType:   action,", "\t\t\tObject: obj,", "\t\t}",
 	}}}
 	in.Record.Variants[3].Warnings = []string{"round 6 had not settled after 30s: 2 goroutines still came and went"}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // Limits of a flame graph. All graphs of a page share them, so that a page with 10,000 stacks per variant stays
@@ -423,7 +424,7 @@ func exactOwn(v int64, unit string) string {
 
 // exactDelta returns "+4.22 MiB (4423680 B)" or "+399", which can be compared with pprof's numbers.
 func exactDelta(v int64, unit string) string {
-	s := leak.FormatDelta(float64(v), unit)
+	s := display.Delta(float64(v), unit)
 	if unit == "bytes" && abs(v) >= 1<<10 {
 		s += fmt.Sprintf(" (%d B)", v)
 	}
@@ -449,9 +450,9 @@ func flameSummary(list []stackChange, unit string) string {
 	if unit != "bytes" {
 		noun = " " + unit
 	}
-	s := leak.FormatDelta(float64(grew+shrank), unit) + noun
+	s := display.Delta(float64(grew+shrank), unit) + noun
 	if grew != 0 && shrank != 0 {
-		s += fmt.Sprintf(": %s grew, %s shrank", leak.FormatDelta(float64(grew), unit), leak.FormatDelta(float64(shrank), unit))
+		s += fmt.Sprintf(": %s grew, %s shrank", display.Delta(float64(grew), unit), display.Delta(float64(shrank), unit))
 	}
 	s += fmt.Sprintf(" on %s.", count(len(list)-same, "stack"))
 	if same > 0 {
@@ -567,7 +568,7 @@ func newFlameSet(s flameSubject, of string, most int) flameSet {
 }
 
 func newFlameMetric(title, unit string, list []stackChange, fingerprint map[string]bool, most, table int) flameMetric {
-	m := flameMetric{Unit: unit, Total: leak.FormatDelta(float64(total(list)), unit)}
+	m := flameMetric{Unit: unit, Total: display.Delta(float64(total(list)), unit)}
 	moved := 0
 	for _, c := range list {
 		if c.delta() != 0 {
@@ -585,7 +586,7 @@ func newFlameMetric(title, unit string, list []stackChange, fingerprint map[stri
 	rows, more := head(functions(list), table)
 	m.More = more
 	for _, f := range rows {
-		m.Functions = append(m.Functions, functionRow{f.Func, leak.FormatDelta(float64(f.Own), unit), leak.FormatDelta(float64(f.Total), unit)})
+		m.Functions = append(m.Functions, functionRow{f.Func, display.Delta(float64(f.Own), unit), display.Delta(float64(f.Total), unit)})
 	}
 	return m
 }

@@ -1,13 +1,16 @@
 package reports
 
 import (
-	_ "embed"
 	"errors"
 	"fmt"
 	"html/template"
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/leakrig/leakrig/leak/display"
+
+	_ "embed"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -62,11 +65,11 @@ type FleetTarget struct {
 // Fleet writes the fleet page. Like a run's report, it is one self-contained file.
 func Fleet(w io.Writer, in FleetInput) error {
 	err := writePage(w, fleetTemplate, newFleetPage(in))
-	for i := 1; i < len(rooms) && errors.Is(err, leak.ErrOutput); i++ {
+	for i := 1; i < len(rooms) && errors.Is(err, display.ErrOutput); i++ {
 		in.Stacks = slices.Clone(in.Stacks)
 		for k := range in.Stacks {
 			in.Stacks[k].Frames = leak.Stack{Frames: in.Stacks[k].Frames}.Cut(rooms[i].frames, rooms[i].name).Frames
-			in.Stacks[k].Place = leak.OneLine(in.Stacks[k].Place, rooms[i].name)
+			in.Stacks[k].Place = display.OneLine(in.Stacks[k].Place, rooms[i].name)
 			in.Stacks[k].Targets = in.Stacks[k].Targets[:min(len(in.Stacks[k].Targets), fleetTargets>>i)]
 		}
 		err = writePage(w, fleetTemplate, newFleetPage(in))

@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // oneLine prevents foreign text from starting new lines.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // rate formats a growth per operation.
-func rate(v float64, unit string) string { return leak.FormatRate(v, unit) }
+func rate(v float64, unit string) string { return display.Rate(v, unit) }
 
 // inModule returns "in k8s.io/apimachinery v0.18.8". It returns "called from …" if the innermost frame is in the
 // standard library.
@@ -35,9 +36,9 @@ func value(v float64, unit string) string {
 		v = math.Round(v)
 	}
 	if v < 0 {
-		return "−" + leak.FormatValue(-v, unit)
+		return "−" + display.Value(-v, unit)
 	}
-	return leak.FormatValue(v, unit)
+	return display.Value(v, unit)
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

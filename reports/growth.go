@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // checkRow is a row of the growth table: the findings of one check in every variant.
@@ -143,7 +144,7 @@ func (c checkCell) Change() string {
 
 func (c checkCell) gained() string {
 	points := rounds(c.Finding.Points)
-	return leak.FormatDelta(points[len(points)-1].Value-points[0].Value, c.Finding.Unit) + " in total"
+	return display.Delta(points[len(points)-1].Value-points[0].Value, c.Finding.Unit) + " in total"
 }
 
 // Interval returns the 95 % interval of Growth, or "" if none was computed.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // nights returns n runs of the fixture, one per night. From night leaksFrom on, the current release leaks, because
@@ -152,10 +153,10 @@ func (s scenarioHistory) rowsInOrder() []historyRow {
 // TestHistoryReadsOldRecords reads a record of schema 1 as the first release wrote it, with only the required fields.
 // It also reads the record of a run that was interrupted before the first measurement.
 func TestHistoryReadsOldRecords(t *testing.T) {
-	dir := leak.RunDir(t.TempDir())
+	dir := rundir.Dir(t.TempDir())
 	for name, data := range map[string]string{
-		leak.RecordFile:  `{"schema":1,"scenario":"old","leakrig":"v0.1.0","started":"2026-01-02T03:04:05Z","machine":{"os":"linux","arch":"amd64","cpus":2,"go":"go1.26"},"plan":{"variants":["leaky"],"warmup":1,"rounds":7},"metrics":{},"variants":[{"name":"leaky","subject":{},"snapshots":[]}]}`,
-		leak.VerdictFile: `{"schema":1,"scenario":"old","result":"as expected","sentence":"leaky leaks.","variants":[{"variant":"leaky","expect":"leaking","outcome":"leaking","result":"as expected","reason":"","findings":[]}]}`,
+		rundir.RecordFile:  `{"schema":1,"scenario":"old","leakrig":"v0.1.0","started":"2026-01-02T03:04:05Z","machine":{"os":"linux","arch":"amd64","cpus":2,"go":"go1.26"},"plan":{"variants":["leaky"],"warmup":1,"rounds":7},"metrics":{},"variants":[{"name":"leaky","subject":{},"snapshots":[]}]}`,
+		rundir.VerdictFile: `{"schema":1,"scenario":"old","result":"as expected","sentence":"leaky leaks.","variants":[{"variant":"leaky","expect":"leaking","outcome":"leaking","result":"as expected","reason":"","findings":[]}]}`,
 	} {
 		if err := dir.WriteFile(name, []byte(data)); err != nil {
 			t.Fatal(err)

@@ -2,7 +2,6 @@ package reports
 
 import (
 	"bytes"
-	_ "embed"
 	"fmt"
 	"html/template"
 	"net/url"
@@ -10,6 +9,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/leakrig/leakrig/rundir"
+
+	_ "embed"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -327,7 +330,7 @@ func (f linkedFrame) At() string {
 }
 
 // locate fills in the frames, at most most, with their links and source lines.
-func (s *stackItem) locate(info leak.SubjectInfo, sources leak.Sources, most int) {
+func (s *stackItem) locate(info leak.SubjectInfo, sources rundir.Sources, most int) {
 	link := func(f leak.Frame) linkedFrame { return linkedFrame{f, upstream(info, f)} }
 	var frames []leak.Frame
 	frames, s.More = head(s.Stack.Frames, most)
@@ -342,7 +345,7 @@ func (s *stackItem) locate(info leak.SubjectInfo, sources leak.Sources, most int
 }
 
 // newVariantStacks lists the stacks of a variant. leaking is the number of leaking variants on the page.
-func newVariantStacks(x variant, sources leak.Sources, leaking int) variantStacks {
+func newVariantStacks(x variant, sources rundir.Sources, leaking int) variantStacks {
 	stacks, sites := htmlLeast, htmlLeast
 	if x.Outcome() == leak.Leaking || leaking == 0 {
 		stacks, sites = max(htmlStacks/max(leaking, 1), htmlLeast), max(htmlSites/max(leaking, 1), htmlLeast)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // ReportSchema is the version of Report's JSON form, which docs/report.schema.json describes. Fields are
@@ -75,7 +76,7 @@ type RoundSummary struct {
 
 func jsonReport(b *bytes.Buffer, v view) error {
 	if tooLong(v.Input) { // which is known before it is encoded
-		return leak.ErrOutput
+		return display.ErrOutput
 	}
 	r := Report{
 		Schema: ReportSchema, Scenario: v.Name(), RunDir: v.RunDir,

@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // Input is the complete input of a report. Reports never change it.
@@ -18,7 +20,7 @@ type Input struct {
 	// Detail is the level of detail of the text report.
 	Detail Detail
 	// Sources are the available source lines of the frames from SourceFrames.
-	Sources leak.Sources
+	Sources rundir.Sources
 }
 
 // Detail is a level of detail of the text report.
@@ -46,27 +48,27 @@ func Formats() []Format {
 	return []Format{
 		{"text", "Text for the terminal.", "", draw(text)},
 		{"json", "The verdict and a summary of the record, for programs; see Report.", "", draw(jsonReport)},
-		{"html", "One self-contained page with charts, stacks and every number.", leak.HTMLFile, draw(html)},
+		{"html", "One self-contained page with charts, stacks and every number.", rundir.HTMLFile, draw(html)},
 		{"svg", "The differential flame graph of the variant that leaks, to paste into an issue.", "flame.svg", draw(svg)},
-		{"junit", "Test cases for a CI system, one per check and variant.", leak.JUnitFile, draw(junit)},
-		{"markdown", "A short summary for a CI job page or an issue.", leak.SummaryFile, draw(markdown)},
+		{"junit", "Test cases for a CI system, one per check and variant.", rundir.JUnitFile, draw(junit)},
+		{"markdown", "A short summary for a CI job page or an issue.", rundir.SummaryFile, draw(markdown)},
 	}
 }
 
-// draw completes a format. Every byte of every format passes through leak.Printable, so that no format can forget it:
+// draw completes a format. Every byte of every format passes through display.Printable, so that no format can forget it:
 // function names, log lines and YAML may hold terminal escapes or broken UTF-8. If a page would be larger than
 // leak.MaxOutput, draw reduces its stacks.
 func draw(f func(b *bytes.Buffer, v view) error) func(io.Writer, Input) error {
 	return func(w io.Writer, in Input) error {
-		err := leak.ErrOutput
-		for i := -1; i < len(rooms) && errors.Is(err, leak.ErrOutput); i++ {
+		err := display.ErrOutput
+		for i := -1; i < len(rooms) && errors.Is(err, display.ErrOutput); i++ {
 			fitting := in
 			if i >= 0 {
 				fitting = fit(in, rooms[i])
 			}
 			var b bytes.Buffer
 			if err = f(&b, newView(fitting)); err == nil {
-				err = leak.WriteText(w, b.String())
+				err = display.WriteText(w, b.String())
 			}
 		}
 		return err

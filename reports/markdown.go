@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // markdownColumns is the maximum number of series in the table of a CI job page.
@@ -74,7 +76,7 @@ func markdownWarnings(b *bytes.Buffer, warnings []string) {
 
 // markdownVariant describes what a reader must see without opening the report: what leaks, and what did not meet its
 // expectation. It shows the source of each stack once.
-func markdownVariant(b *bytes.Buffer, x variant, sources leak.Sources, shown map[string]bool) {
+func markdownVariant(b *bytes.Buffer, x variant, sources rundir.Sources, shown map[string]bool) {
 	if x.Verdict.Outcome != leak.Leaking && x.Verdict.Result == leak.Met {
 		return
 	}
@@ -112,7 +114,7 @@ func markdownVariant(b *bytes.Buffer, x variant, sources leak.Sources, shown map
 func markdownStack(g leak.StackGrowth, unit string, inAll bool) string {
 	grew := perOperation(g.PerOperation, unit)
 	if inAll {
-		grew = leak.FormatDelta(float64(g.To-g.From), unit) + " in total"
+		grew = display.Delta(float64(g.To-g.From), unit) + " in total"
 	}
 	lines := []string{grew + ": " + stackTitle(g)}
 	frames, more := head(g.Stack.Frames, 12)
@@ -132,7 +134,7 @@ func markdownStack(g leak.StackGrowth, unit string, inAll bool) string {
 }
 
 // markdownSource links the line of the stack, and shows it if available.
-func markdownSource(b *bytes.Buffer, s leak.Stack, info leak.SubjectInfo, sources leak.Sources) {
+func markdownSource(b *bytes.Buffer, s leak.Stack, info leak.SubjectInfo, sources rundir.Sources) {
 	f := sourceFrames(s)[0]
 	if at := upstream(info, f); at != "" {
 		fmt.Fprintf(b, "\n[%s](%s)\n", escape(f.Position()), at)

@@ -5,11 +5,12 @@ import (
 	"io"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // MatchText prints a comparison of a production profile with a run, of its stacks at most top of each sort.
 func MatchText(out io.Writer, m *leak.Match, top int) {
-	value := func(n int64) string { return leak.FormatValue(float64(n), m.Unit) }
+	value := func(n int64) string { return display.Value(float64(n), m.Unit) }
 	share := func(n int64) string {
 		return fmt.Sprintf("%5.1f %%", 100*float64(n)/float64(max(m.Total, 1)))
 	}
@@ -21,7 +22,7 @@ func MatchText(out io.Writer, m *leak.Match, top int) {
 			break
 		}
 		fmt.Fprintf(out, "  %s  %s in production  %s/op in the run  %s\n           %s\n", share(s.Production), value(s.Production),
-			leak.FormatRate(s.PerOperation, m.Unit), leak.Printable(s.Stack.String()), leak.Printable(s.Stack.Top().Position()))
+			display.Rate(s.PerOperation, m.Unit), display.Printable(s.Stack.String()), display.Printable(s.Stack.Top().Position()))
 	}
 	fmt.Fprintf(out, "\nleft unexplained\n")
 	for i, s := range m.Unexplained {
@@ -29,6 +30,6 @@ func MatchText(out io.Writer, m *leak.Match, top int) {
 			fmt.Fprintf(out, "  and %d more (--top)\n", len(m.Unexplained)-i)
 			break
 		}
-		fmt.Fprintf(out, "  %s  %s  %s\n           %s\n", share(s.To), value(s.To), leak.Printable(s.Stack.String()), leak.Printable(s.Stack.Top().Position()))
+		fmt.Fprintf(out, "  %s  %s  %s\n           %s\n", share(s.To), value(s.To), display.Printable(s.Stack.String()), display.Printable(s.Stack.Top().Position()))
 	}
 }

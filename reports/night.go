@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // nightSummary limits what one run adds to the page of a night, in bytes. nightPage limits the page, because an issue
@@ -95,7 +96,7 @@ func NightText(w io.Writer, n Night) error {
 			p.para("  ", r.Scenario+": "+why)
 		}
 	}
-	return leak.WriteText(w, b.String())
+	return display.WriteText(w, b.String())
 }
 
 // NightMarkdown writes the page of a night for a CI job or an issue. Its first line is the title. It has the table
@@ -128,5 +129,5 @@ func NightMarkdown(w io.Writer, n Night) error {
 		}
 		b.WriteString(part)
 	}
-	return leak.WriteText(w, b.String())
+	return display.WriteText(w, b.String())
 }

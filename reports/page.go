@@ -3,14 +3,15 @@ package reports
 import (
 	"bytes"
 	"crypto/sha256"
-	_ "embed"
 	"encoding/base64"
 	"html/template"
 	"io"
 	"regexp"
 	"strings"
 
-	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
+
+	_ "embed"
 )
 
 //go:embed report.css
@@ -60,7 +61,7 @@ func writePage(w io.Writer, t *template.Template, data any) error {
 	if err := t.Execute(&b, data); err != nil {
 		return err
 	}
-	return leak.WriteText(w, string(plainPlus(b.Bytes())))
+	return display.WriteText(w, string(plainPlus(b.Bytes())))
 }
 
 // policy allows only this style sheet and this script, by their hashes. It forbids requests, frames, and other

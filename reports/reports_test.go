@@ -22,6 +22,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -262,9 +263,9 @@ func hostileInput(s string) Input {
 	in.Scenario.Metadata.Links = []string{s, "javascript:alert(1)", "http://plain.example", "https://ok.example/" + s}
 	in.Record.Metrics = map[string]leak.Metric{s + "goroutine.count": {Unit: "goroutines", Doc: s}}
 	in.Record.Failure = &leak.Failure{Message: s, Hint: s}
-	in.Sources = leak.Sources{}
+	in.Sources = rundir.Sources{}
 	for _, f := range SourceFrames(in) {
-		in.Sources[f.Subject.SourceKey(f.Frame)] = leak.Excerpt{First: 120, Lines: []string{s, s, s, s, s, s, s, s}}
+		in.Sources[f.Subject.SourceKey(f.Frame)] = rundir.Excerpt{First: 120, Lines: []string{s, s, s, s, s, s, s, s}}
 	}
 	for i := range in.Record.Variants {
 		for _, snap := range in.Record.Variants[i].Snapshots {

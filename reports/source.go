@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // SourceFrame is a frame whose source lines the reports can show.
@@ -56,7 +57,7 @@ type sourceLine struct {
 }
 
 // excerpts returns the available source lines of the stack.
-func excerpts(s leak.Stack, info leak.SubjectInfo, sources leak.Sources) []excerpt {
+func excerpts(s leak.Stack, info leak.SubjectInfo, sources rundir.Sources) []excerpt {
 	var list []excerpt
 	for i, f := range sourceFrames(s) {
 		e, ok := sources[info.SourceKey(f)]

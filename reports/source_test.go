@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 func TestUpstream(t *testing.T) {
@@ -48,7 +49,7 @@ func TestExcerptsOnThePage(t *testing.T) {
 	if len(frames) == 0 || frames[0].Frame.Short() != "watch.(*StreamWatcher).receive" || frames[1].Frame.Short() != "watch.NewStreamWatcher" {
 		t.Fatalf("%+v", frames)
 	}
-	in.Sources = leak.Sources{frames[0].Subject.SourceKey(frames[0].Frame): {First: 124, Lines: []string{"\tdefer sw.Stop()", "\tfor {", "\t<script>", "\t\tsw.result <- Event{", "", "", ""}}}
+	in.Sources = rundir.Sources{frames[0].Subject.SourceKey(frames[0].Frame): {First: 124, Lines: []string{"\tdefer sw.Stop()", "\tfor {", "\t<script>", "\t\tsw.result <- Event{", "", "", ""}}}
 	page := render(t, "html", in)
 	checkHTML(t, page)
 	for _, want := range []string{

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // Limits for the terminal.
@@ -234,7 +235,7 @@ func (p printer) versions(v view) {
 func (p printer) where(v view) {
 	p.line("")
 	p.line("run directory  %s", v.RunDir)
-	p.line("report         %s", path.Join(v.RunDir, leak.HTMLFile))
+	p.line("report         %s", path.Join(v.RunDir, rundir.HTMLFile))
 	if line, ok := v.reproduce(); ok {
 		p.line("see it again")
 		p.line("  %s", line)

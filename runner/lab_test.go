@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // lab is a run in memory: a launcher, subjects, a cluster, an action and probes that write down what is
@@ -48,7 +49,7 @@ func newLab(t *testing.T) *lab {
 		},
 	}}
 	l.Config = Config{
-		Scenario: s, Variants: []leak.Variant{{Name: "leaky"}, {Name: "fixed"}}, Dir: leak.RunDir(t.TempDir()), Launcher: l, Progress: l, Version: "v1", CheckEvery: time.Hour,
+		Scenario: s, Variants: []leak.Variant{{Name: "leaky"}, {Name: "fixed"}}, Dir: rundir.Dir(t.TempDir()), Launcher: l, Progress: l, Version: "v1", CheckEvery: time.Hour,
 		Boot: func(context.Context, leak.Variant) (leak.Cluster, error) {
 			if err := l.event("boot"); err != nil {
 				return nil, err

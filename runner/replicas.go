@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // split makes of a subject of several replicas a measurement each. The first leads: it puts the load on all
@@ -34,7 +35,7 @@ func (m *measurement) split() {
 		}
 		r.subject, r.record.Replica = one, i+1
 		r.name = fmt.Sprintf("%s replica %d", m.variant.Name, i+1)
-		r.dir = path.Join(m.variant.Name, leak.ReplicaDir(i+1))
+		r.dir = path.Join(m.variant.Name, rundir.ReplicaDir(i+1))
 		m.replicas = append(m.replicas, r)
 	}
 }

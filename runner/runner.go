@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // idleFactor is how many quiet windows leakrig idles after the last round, before it measures once
@@ -33,7 +34,7 @@ type Config struct {
 	// Variants are those of the scenario that are run, in order.
 	Variants []leak.Variant
 	// Dir exists.
-	Dir leak.RunDir
+	Dir rundir.Dir
 	// Boot boots a cluster for the variant; nil where the scenario has none. Variants share the first one's,
 	// unless OwnClusters is set.
 	Boot        func(ctx context.Context, v leak.Variant) (leak.Cluster, error)
@@ -45,7 +46,7 @@ type Config struct {
 	Metrics  map[string][]leak.Metric
 	Progress leak.Progress
 	// Secrets are kept out of the record.
-	Secrets leak.Secrets
+	Secrets rundir.Secrets
 	// Parameters are the values of the scenario's parameters for the record; nil keeps all.
 	Parameters map[string]string
 	// Clean redacts a raw file before it is written; nil keeps files as read.
@@ -104,8 +105,8 @@ func Run(ctx context.Context, c Config) (*leak.Record, error) {
 		r.reopen()
 	} else {
 		// Tests run without a file; a run without one has no seal that holds.
-		if sum, err := r.Dir.Hash(leak.ScenarioFile); err == nil {
-			r.record.Hashes[leak.ScenarioFile] = sum
+		if sum, err := r.Dir.Hash(rundir.ScenarioFile); err == nil {
+			r.record.Hashes[rundir.ScenarioFile] = sum
 		}
 		if err := r.save(); err != nil {
 			return r.record, err
@@ -138,7 +139,7 @@ type run struct {
 func (r *run) save() error {
 	r.hashing.Lock()
 	defer r.hashing.Unlock()
-	leak.KeepHashes(r.record)
+	rundir.KeepHashes(r.record)
 	return r.Dir.WriteRecord(r.record, r.Secrets...)
 }
 
@@ -155,7 +156,7 @@ func (r *run) keepFile(name string, data []byte) error {
 	}
 	r.hashing.Lock()
 	defer r.hashing.Unlock()
-	r.record.Hashes[name] = leak.HashOf(data)
+	r.record.Hashes[name] = rundir.HashOf(data)
 	return nil
 }
 
@@ -188,7 +189,7 @@ func (r *run) all(ctx context.Context) (err error) {
 			}
 			record.Failure = asFailure(err)
 			r.Progress.Log("%s: could not measure: %v", v.Name, err)
-			var disk *leak.DiskError
+			var disk *rundir.DiskError
 			if errors.As(err, &disk) {
 				return err
 			}

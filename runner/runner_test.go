@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 func TestRun(t *testing.T) {
@@ -466,7 +467,7 @@ func TestDiskFails(t *testing.T) {
 			})
 		}
 	}
-	if _, err := Run(t.Context(), Config{Scenario: &leak.Scenario{}, Dir: leak.RunDir(t.TempDir() + "/none")}); err == nil {
+	if _, err := Run(t.Context(), Config{Scenario: &leak.Scenario{}, Dir: rundir.Dir(t.TempDir() + "/none")}); err == nil {
 		t.Error("no run directory at all, and no error")
 	}
 }

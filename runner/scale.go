@@ -87,7 +87,7 @@ func (m *measurement) scaled(ctx context.Context) error {
 		size, stop := g.next(round, m.margin(g.operations))
 		if size == 0 {
 			if stop != "" {
-				why, ripens = stop, time.Until(m.record.Snapshots[0].Time.Add(leak.Linger))
+				why, ripens = stop, time.Until(m.record.Snapshots[0].Time.Add(m.Scenario.Spec.LingerTime()))
 			}
 			break
 		}
@@ -115,7 +115,7 @@ func (m *measurement) scaled(ctx context.Context) error {
 // confirm checks again after idling whether everything is decided. If the growth is young enough to end without load,
 // it checks once more when the growth is older.
 func (m *measurement) confirm(ctx context.Context, round int) (done bool, err error) {
-	old := m.record.Snapshots[0].Time.Add(leak.Linger)
+	old := m.record.Snapshots[0].Time.Add(m.Scenario.Spec.LingerTime())
 	for _, wait := range []time.Duration{0, time.Until(old)} {
 		if wait < 0 {
 			break
@@ -160,7 +160,7 @@ func (m *measurement) drain(ctx context.Context, atLeast time.Duration) error {
 		if goes {
 			calm = 1 - calmLooks // between two rounds nothing came that could go now
 		}
-		if calm > 0 || time.Since(began) > leak.Linger+lingerSlack {
+		if calm > 0 || time.Since(began) > m.Scenario.Spec.LingerTime()+lingerSlack {
 			return nil
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // clock is the schedule of a soak: a round may begin at intervals from begin on, which moves by the time in which
@@ -234,7 +235,7 @@ func (m *measurement) resume(ctx context.Context) error {
 		one.counted = one.record.Final().Operations
 	}
 	if err := m.sweep(); err != nil {
-		return &leak.DiskError{Err: err}
+		return &rundir.DiskError{Err: err}
 	}
 	m.next = (s.Next/operationsApart+1)*operationsApart + 1
 	s.Next = m.next
@@ -247,7 +248,7 @@ func (m *measurement) resume(ctx context.Context) error {
 	m.record.Warnings = append(m.record.Warnings, fmt.Sprintf(lost+"%d times, last after round %d: the operations of a round that was in flight when leakrig ended are not counted", s.Resumptions, s.Rounds))
 	m.Progress.Log("%s: resumed after round %d of %d: %s", m.variant.Name, s.Rounds, m.Scenario.Spec.MostRounds(), how)
 	if err := m.save(); err != nil { // or a killed leakrig in its first round would number its operations as this one
-		return &leak.DiskError{Err: err}
+		return &rundir.DiskError{Err: err}
 	}
 	return nil
 }
@@ -266,7 +267,7 @@ func (m *measurement) sweep() error {
 		name, err := filepath.Rel(string(m.Dir), file)
 		name = filepath.ToSlash(name)
 		mine := strings.HasPrefix(name, m.variant.Name+"/") && strings.Contains(name, "/round-")
-		if err == nil && (mine && !used[name] || strings.HasPrefix(d.Name(), leak.Unfinished)) {
+		if err == nil && (mine && !used[name] || strings.HasPrefix(d.Name(), rundir.Unfinished)) {
 			left = append(left, name)
 		}
 		return err

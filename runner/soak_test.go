@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // soakLab is a lab whose one variant soaks: a round every ten minutes for three days.
@@ -44,10 +45,10 @@ func (f *fakeIdentity) Same(_ context.Context, _ leak.Target, before leak.Proces
 }
 
 // onDisk counts the raw files of the rounds.
-func onDisk(t *testing.T, dir leak.RunDir) (n int) {
+func onDisk(t *testing.T, dir rundir.Dir) (n int) {
 	t.Helper()
 	err := filepath.WalkDir(string(dir), func(path string, d fs.DirEntry, err error) error {
-		if strings.HasPrefix(d.Name(), leak.Unfinished) {
+		if strings.HasPrefix(d.Name(), rundir.Unfinished) {
 			t.Errorf("%s is left", path)
 		}
 		if err == nil && !d.IsDir() && strings.Contains(path, "/round-") {
@@ -155,7 +156,7 @@ func killed(t *testing.T, l *lab, n int, interrupted bool) {
 		defer mu.Unlock()
 		events++
 		if events == n {
-			text, _ = os.ReadFile(l.Dir.Path(leak.RecordFile))
+			text, _ = os.ReadFile(l.Dir.Path(rundir.RecordFile))
 			cancel()
 		}
 		return nil
@@ -170,7 +171,7 @@ func killed(t *testing.T, l *lab, n int, interrupted bool) {
 	if interrupted {
 		return
 	}
-	if err := os.WriteFile(l.Dir.Path(leak.RecordFile), text, 0o600); err != nil {
+	if err := os.WriteFile(l.Dir.Path(rundir.RecordFile), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -188,7 +189,7 @@ func TestSoakIsResumed(t *testing.T) {
 				killed(t, l, 1+rng.IntN(90), i%2 == 1)
 				// A raw file half written, and one of the round in flight.
 				_ = l.Dir.WriteFile("leaky/round-9999/goroutine.pb.gz", []byte("in flight"))
-				_ = os.WriteFile(l.Dir.Path("leaky", leak.Unfinished+"123"), nil, 0o600)
+				_ = os.WriteFile(l.Dir.Path("leaky", rundir.Unfinished+"123"), nil, 0o600)
 				earlier, err := l.Dir.ReadRecord()
 				if err != nil {
 					t.Fatal(err)
@@ -238,7 +239,7 @@ func TestSoakOfAnotherProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := soakLab(t)
 		killed(t, l, 300, false)
-		before, _ := os.ReadFile(l.Dir.Path(leak.RecordFile))
+		before, _ := os.ReadFile(l.Dir.Path(rundir.RecordFile))
 		for name, identity := range map[string]Identity{
 			"another": &fakeIdentity{other: &leak.AnotherProcessError{Reason: "it is another"}},
 			"unknown": nil,
@@ -249,7 +250,7 @@ func TestSoakOfAnotherProcess(t *testing.T) {
 			if _, err := Run(t.Context(), l.Config); !errors.As(err, &another) {
 				t.Errorf("%s: %v", name, err)
 			}
-			if after, _ := os.ReadFile(l.Dir.Path(leak.RecordFile)); string(after) != string(before) {
+			if after, _ := os.ReadFile(l.Dir.Path(rundir.RecordFile)); string(after) != string(before) {
 				t.Errorf("%s: the record was changed", name)
 			}
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // measurement is one variant being measured, or one of several replicas of it.
@@ -48,7 +50,7 @@ func (r *run) variant(ctx context.Context, v leak.Variant, record *leak.VariantR
 	log := path.Join(v.Name, "subject.log")
 	if r.record.Plan.Replicas == 0 { // replicas have a file each
 		if err := r.Dir.WriteFile(log, nil); err != nil {
-			return &leak.DiskError{Err: err}
+			return &rundir.DiskError{Err: err}
 		}
 	}
 	subject, err := r.Launcher.Start(ctx, v, r.cluster, r.Dir.Path(log))
@@ -266,7 +268,7 @@ func (m *measurement) keep(ctx context.Context, round int, load []leak.Tally) er
 		m.room.recount(m.run.record)
 	}
 	if err := m.save(); err != nil {
-		return &leak.DiskError{Err: err}
+		return &rundir.DiskError{Err: err}
 	}
 	m.remove(gone) // the record on disk no longer refers to them
 	all := m.each()
@@ -415,7 +417,7 @@ func (m *measurement) take(ctx context.Context, round int, dir string) (leak.Sna
 					return leak.Snapshot{}, fmt.Errorf("capture %s: %w", probe.Name, err)
 				}
 				if err := m.keepFile(name, f.Data); err != nil {
-					return leak.Snapshot{}, &leak.DiskError{Err: err}
+					return leak.Snapshot{}, &rundir.DiskError{Err: err}
 				}
 			}
 			reading.Sample.Files = append(reading.Sample.Files, name)
@@ -593,9 +595,9 @@ func (m *measurement) line(s *leak.Snapshot) string {
 			text += fmt.Sprintf("  %s.%s n/a", sample.Probe, metric.Name)
 			continue
 		}
-		text += fmt.Sprintf("  %s.%s %s", sample.Probe, metric.Name, leak.FormatValue(value, metric.Unit))
+		text += fmt.Sprintf("  %s.%s %s", sample.Probe, metric.Name, display.Value(value, metric.Unit))
 		if base := m.record.Snapshots[0].Sample(sample.Probe); s.Round > 0 && base != nil {
-			text += " (" + leak.FormatDelta(value-base.Values[metric.Name], metric.Unit) + ")"
+			text += " (" + display.Delta(value-base.Values[metric.Name], metric.Unit) + ")"
 		}
 	}
 	if !s.Settle.Settled {

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // crewCluster is a cluster that can run workers.
@@ -59,7 +60,7 @@ func TestWorkers(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		l.Boot, action.next = boot, 1
-		l.Dir = leak.RunDir(t.TempDir())
+		l.Dir = rundir.Dir(t.TempDir())
 		record, err = l.run(t, t.Context())
 		if err != nil || record.Variants[0].Failure == nil || !strings.Contains(record.Variants[0].Failure.Message, "no workers") {
 			t.Errorf("%v %+v", err, record.Variants[0].Failure)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 	"github.com/leakrig/leakrig/profiles"
 )
 
@@ -35,7 +36,7 @@ func Skeleton(out io.Writer, path string) error {
 		name := fmt.Sprintf("stack-%d", len(names)+1)
 		names = append(names, name)
 		fmt.Fprintf(&checks, "    # %s of %s %s in the profile\n    - stack:\n        name: %s\n        match: %s\n",
-			leak.FormatValue(float64(s.To), m.Unit), leak.FormatValue(float64(m.Total), m.Unit), m.Unit, name, quoteYAML(regexp.QuoteMeta(frame.Func)))
+			display.Value(float64(s.To), m.Unit), display.Value(float64(m.Total), m.Unit), m.Unit, name, quoteYAML(regexp.QuoteMeta(frame.Func)))
 		if s.Stack.State != "" {
 			fmt.Fprintf(&checks, "        state: %s\n", quoteYAML(s.Stack.State))
 		}

@@ -13,6 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // Kept is the form of a scenario that a run directory keeps.
@@ -20,14 +21,14 @@ type Kept struct {
 	// Text is the scenario without its secrets.
 	Text []byte
 	// Secrets are the values that were found.
-	Secrets leak.Secrets
+	Secrets rundir.Secrets
 	// Parameters holds the values of all parameters. Secret values are leak.Redacted.
 	Parameters map[string]string
 }
 
 // Redact removes the values of headers, variables and parameters with secret-looking names, at every place in the
 // text. It returns the new text and the removed values. It returns a text without secrets unchanged.
-func Redact(data []byte) ([]byte, leak.Secrets, error) {
+func Redact(data []byte) ([]byte, rundir.Secrets, error) {
 	k, err := Keep(Source{Data: data}, nil)
 	return k.Text, k.Secrets, err
 }
@@ -36,7 +37,7 @@ func Redact(data []byte) ([]byte, leak.Secrets, error) {
 // secret-looking names, parameters within these, headers and passwords in command lines, passwords and tokens in URLs
 // and bodies. The returned text contains neither these nor the known secrets. Names of the scenario (of variants,
 // kinds, checks) do not change, because other fields refer to them.
-func Keep(src Source, known leak.Secrets) (Kept, error) {
+func Keep(src Source, known rundir.Secrets) (Kept, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(src.Data, &doc); err != nil {
 		return Kept{}, err
@@ -46,12 +47,12 @@ func Keep(src Source, known leak.Secrets) (Kept, error) {
 	maps.Copy(k.values, src.Set)
 	walk(&doc, k.collect)
 	for _, name := range slices.Sorted(maps.Keys(k.values)) {
-		if !k.hidden[name] && !leak.LooksSecret(name) {
+		if !k.hidden[name] && !rundir.LooksSecret(name) {
 			continue
 		}
 		k.hidden[name] = true
 		k.secrets.Add(k.values[name])
-		if n := k.defaults[name]; n != nil && n.Value != leak.Redacted {
+		if n := k.defaults[name]; n != nil && n.Value != rundir.Redacted {
 			k.secrets.Add(n.Value)
 			k.places = append(k.places, n)
 		}
@@ -62,11 +63,11 @@ func Keep(src Source, known leak.Secrets) (Kept, error) {
 	kept := Kept{Text: src.Data, Secrets: k.secrets, Parameters: maps.Clone(k.values)}
 	for name := range k.hidden {
 		if _, ok := kept.Parameters[name]; ok {
-			kept.Parameters[name] = leak.Redacted
+			kept.Parameters[name] = rundir.Redacted
 		}
 	}
 	for _, n := range k.places {
-		n.SetString(leak.Redacted)
+		n.SetString(rundir.Redacted)
 	}
 	all := slices.Concat(k.secrets, known)
 	changed := len(k.places) > 0
@@ -97,7 +98,7 @@ const maxSecrets = 1000
 
 // keeper finds the secrets of one scenario.
 type keeper struct {
-	secrets leak.Secrets
+	secrets rundir.Secrets
 	// values holds the values of the parameters. defaults holds the nodes of their defaults in the file.
 	values   map[string]string
 	defaults map[string]*yaml.Node
@@ -115,7 +116,7 @@ func (k *keeper) declare(key string, value *yaml.Node) {
 	}
 	eachPair(value, func(name string, held *yaml.Node) {
 		k.values[name], k.defaults[name] = held.Value, held
-		if leak.LooksSecret(name) {
+		if rundir.LooksSecret(name) {
 			k.hidden[name] = true
 			k.secrets.Add(held.Value)
 		}
@@ -127,10 +128,10 @@ func (k *keeper) collect(key string, value *yaml.Node) {
 	switch key {
 	case "env", "headers":
 		eachPair(value, func(name string, held *yaml.Node) {
-			if leak.LooksSecret(name) {
+			if rundir.LooksSecret(name) {
 				k.whole(held)
 			} else {
-				k.found(held.Value, leak.CredentialsIn(k.expand(held.Value)))
+				k.found(held.Value, rundir.CredentialsIn(k.expand(held.Value)))
 			}
 		})
 	case "argv", "args", "command":
@@ -138,24 +139,24 @@ func (k *keeper) collect(key string, value *yaml.Node) {
 		for _, n := range value.Content {
 			raw, argv = append(raw, n.Value), append(argv, k.expand(n.Value))
 		}
-		k.found(strings.Join(raw, " "), leak.CredentialsOf(argv))
+		k.found(strings.Join(raw, " "), rundir.CredentialsOf(argv))
 	case "shell":
-		k.found(value.Value, leak.CredentialsOf([]string{k.expand(value.Value)}))
+		k.found(value.Value, rundir.CredentialsOf([]string{k.expand(value.Value)}))
 	case "body", "path", "url":
-		k.found(value.Value, leak.CredentialsIn(k.expand(value.Value)))
+		k.found(value.Value, rundir.CredentialsIn(k.expand(value.Value)))
 	case "urls":
 		for _, n := range value.Content {
-			k.found(n.Value, leak.CredentialsIn(k.expand(n.Value)))
+			k.found(n.Value, rundir.CredentialsIn(k.expand(n.Value)))
 		}
 	case "bodyFile":
-		k.secrets.AddAll(leak.CredentialsIn(k.read(k.expand(value.Value)))...)
+		k.secrets.AddAll(rundir.CredentialsIn(k.read(k.expand(value.Value)))...)
 	}
 }
 
 // whole records that a value is a secret, with the parameters in it.
 func (k *keeper) whole(held *yaml.Node) {
 	text := k.expand(held.Value)
-	inside := leak.CredentialsIn(text)
+	inside := rundir.CredentialsIn(text)
 	if !strings.Contains(text, "://") {
 		inside = append(inside, text) // not every part of a URL is a secret: its host name also occurs elsewhere
 	}

@@ -8,21 +8,23 @@ import (
 	"strings"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
+	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/terminal"
 )
 
 // Complain prints an error with its hint, without the secrets, and decides the exit code.
-func Complain(err error, secrets leak.Secrets) int {
+func Complain(err error, secrets rundir.Secrets) int {
 	err = cleaned(err, secrets)
 	var bad *leak.UsageError
 	usage := errors.As(err, &bad)
-	text := leak.Printable(err.Error())
+	text := display.Printable(err.Error())
 	if !usage { // what follows the first line is from a server, a log or a compiler
 		text = strings.ReplaceAll(text, "\n", "\n  ")
 	}
 	fmt.Fprintf(os.Stderr, "leakrig: error: %s\n", text)
 	if hint := leak.Hint(err); hint != "" {
-		fmt.Fprintf(os.Stderr, "leakrig: hint: %s\n", terminal.AsCalled(leak.Printable(hint)))
+		fmt.Fprintf(os.Stderr, "leakrig: hint: %s\n", terminal.AsCalled(display.Printable(hint)))
 	}
 	return leak.ExitCode(errors.Is(err, context.Canceled), usage, true)
 }
@@ -38,7 +40,7 @@ func (e cleanError) Error() string { return e.text }
 func (e cleanError) Unwrap() error { return e.error }
 
 // cleaned returns an error without the secrets, and with its hint.
-func cleaned(err error, secrets leak.Secrets) error {
+func cleaned(err error, secrets rundir.Secrets) error {
 	if err == nil || len(secrets) == 0 {
 		return err
 	}
@@ -59,6 +61,6 @@ func cleaned(err error, secrets leak.Secrets) error {
 
 // FirstLine is the first line of a text, which a terminal can print.
 func FirstLine(s string) string {
-	first, _, _ := strings.Cut(leak.Printable(s), "\n")
+	first, _, _ := strings.Cut(display.Printable(s), "\n")
 	return first
 }

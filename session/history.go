@@ -13,6 +13,7 @@ import (
 
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/reports"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // BisectionFile is the record of a bisection. The runs in its folder are other versions, not other nights.
@@ -40,7 +41,7 @@ func History(ctx context.Context, w io.Writer, dir, output string, accept bool) 
 	if err := reports.History(&b, runs); err != nil {
 		return code, err
 	}
-	if err := leak.WriteFile(output, b.Bytes()); err != nil {
+	if err := rundir.WriteFile(output, b.Bytes()); err != nil {
 		return code, err
 	}
 	fmt.Fprintf(w, "%s  %d runs\n", output, len(runs))
@@ -82,8 +83,8 @@ func readHistory(ctx context.Context, dir, page string, accept bool) (runs []rep
 }
 
 // findRuns finds every run directory below dir: every folder with a run.json.
-func findRuns(ctx context.Context, dir string) ([]leak.RunDir, error) {
-	var runs []leak.RunDir
+func findRuns(ctx context.Context, dir string) ([]rundir.Dir, error) {
+	var runs []rundir.Dir
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -96,8 +97,8 @@ func findRuns(ctx context.Context, dir string) ([]leak.RunDir, error) {
 		if _, err := os.Stat(filepath.Join(path, BisectionFile)); err == nil {
 			return filepath.SkipDir
 		}
-		if _, err := os.Stat(filepath.Join(path, leak.RecordFile)); err == nil {
-			runs = append(runs, leak.RunDir(path))
+		if _, err := os.Stat(filepath.Join(path, rundir.RecordFile)); err == nil {
+			runs = append(runs, rundir.Dir(path))
 			return filepath.SkipDir
 		}
 		if rel, err := filepath.Rel(dir, path); err == nil && strings.Count(rel, string(filepath.Separator)) >= maxHistoryDepth {
@@ -109,12 +110,12 @@ func findRuns(ctx context.Context, dir string) ([]leak.RunDir, error) {
 }
 
 // readHistoryRun keeps of a record what the page needs, since a history may be long.
-func readHistoryRun(dir leak.RunDir, page string) (reports.HistoryRun, leak.Seal) {
+func readHistoryRun(dir rundir.Dir, page string) (reports.HistoryRun, rundir.Seal) {
 	r := reports.HistoryRun{Dir: string(dir)}
-	record, seal, err := dir.ReadSealed(leak.OfRecord)
+	record, seal, err := dir.ReadSealed(rundir.OfRecord)
 	if err != nil {
 		r.Problem = err.Error()
-		return r, leak.Seal{}
+		return r, rundir.Seal{}
 	}
 	r.Record, seal = record, dir.CheckVerdict(seal)
 	for i := range r.Record.Variants {
@@ -125,7 +126,7 @@ func readHistoryRun(dir leak.RunDir, page string) (reports.HistoryRun, leak.Seal
 		r.Problem = err.Error()
 		return r, seal
 	}
-	report := dir.Path(leak.HTMLFile)
+	report := dir.Path(rundir.HTMLFile)
 	if _, err := os.Stat(report); err == nil {
 		if rel, err := filepath.Rel(page, report); err == nil {
 			r.Report = filepath.ToSlash(rel)

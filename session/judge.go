@@ -10,6 +10,7 @@ import (
 	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/reports"
+	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/scenarios"
 	"github.com/leakrig/leakrig/subjects"
 )
@@ -22,8 +23,8 @@ type JudgeOptions struct {
 }
 
 // Judge judges the record of a run again, and returns the exit code.
-func (o JudgeOptions) Judge(out io.Writer, dir leak.RunDir, f reports.Format) (int, error) {
-	s, record, seal, err := ReadRun(dir, o.Scenario, leak.OfFiles)
+func (o JudgeOptions) Judge(out io.Writer, dir rundir.Dir, f reports.Format) (int, error) {
+	s, record, seal, err := ReadRun(dir, o.Scenario, rundir.OfFiles)
 	if err != nil {
 		return 0, err
 	}
@@ -47,8 +48,8 @@ type ReportOptions struct {
 }
 
 // Report renders the reports of a run again, and returns the exit code.
-func (o ReportOptions) Report(out io.Writer, dir leak.RunDir, f reports.Format) (int, error) {
-	s, record, seal, err := ReadRun(dir, "", leak.OfFiles)
+func (o ReportOptions) Report(out io.Writer, dir rundir.Dir, f reports.Format) (int, error) {
+	s, record, seal, err := ReadRun(dir, "", rundir.OfFiles)
 	if err != nil {
 		return 0, err
 	}
@@ -119,12 +120,12 @@ func FindFormat(name string) (reports.Format, error) {
 
 // readStored reads the verdict of --ratchet. Any file is an input, like --scenario. The verdict of a run directory is
 // compared with its seal.
-func readStored(path string) (*leak.Verdict, leak.Seal, error) {
-	var seal leak.Seal
-	v, err := leak.ReadVerdictFile(path)
+func readStored(path string) (*leak.Verdict, rundir.Seal, error) {
+	var seal rundir.Seal
+	v, err := rundir.ReadVerdictFile(path)
 	if info, broken := os.Stat(path); err == nil && broken == nil && info.IsDir() {
-		if _, seal, err = leak.RunDir(path).ReadSealed(leak.OfRecord); err == nil {
-			seal = leak.RunDir(path).CheckVerdict(seal)
+		if _, seal, err = rundir.Dir(path).ReadSealed(rundir.OfRecord); err == nil {
+			seal = rundir.Dir(path).CheckVerdict(seal)
 		}
 	}
 	return v, seal, err
@@ -132,7 +133,7 @@ func readStored(path string) (*leak.Verdict, leak.Seal, error) {
 
 // ReadRun reads a run directory, and checks its seal to this depth. scenario is a file with other checks, "" for
 // those of the run.
-func ReadRun(dir leak.RunDir, scenario string, depth leak.Depth) (*leak.Scenario, *leak.Record, leak.Seal, error) {
+func ReadRun(dir rundir.Dir, scenario string, depth rundir.Depth) (*leak.Scenario, *leak.Record, rundir.Seal, error) {
 	record, seal, err := dir.ReadSealed(depth)
 	if err != nil {
 		return nil, nil, seal, err
@@ -140,7 +141,7 @@ func ReadRun(dir leak.RunDir, scenario string, depth leak.Depth) (*leak.Scenario
 	withWarning(record, seal)
 	own := scenario == ""
 	if scenario == "" {
-		scenario = dir.Path(leak.ScenarioFile)
+		scenario = dir.Path(rundir.ScenarioFile)
 	}
 	src, err := scenarios.Find(scenario)
 	if err != nil {
@@ -165,19 +166,19 @@ type Conclusion struct {
 	// Own is the source that the subject was just built from, nil where none was.
 	Own *subjects.OwnSource
 	// Seal is the seal of the record, storedSeal that of the stored verdict. accept accepts altered ones.
-	Seal, storedSeal leak.Seal
+	Seal, storedSeal rundir.Seal
 	accept           bool
 	// Secrets are kept out of the source lines that are shown.
-	Secrets leak.Secrets
+	Secrets rundir.Secrets
 }
 
 // Conclude judges, prints a report, and returns the verdict with the exit code.
-func Conclude(w io.Writer, dir leak.RunDir, s *leak.Scenario, record *leak.Record, f reports.Format, c Conclusion) (*leak.Verdict, int, error) {
+func Conclude(w io.Writer, dir rundir.Dir, s *leak.Scenario, record *leak.Record, f reports.Format, c Conclusion) (*leak.Verdict, int, error) {
 	verdict := checks.Judge(s, record)
 	if c.stored != nil {
 		verdict = checks.Ratchet(c.stored, verdict)
 	}
-	for _, seal := range []leak.Seal{c.Seal, c.storedSeal} {
+	for _, seal := range []rundir.Seal{c.Seal, c.storedSeal} {
 		if WarnSeal(string(dir), seal, c.accept); !seal.Holds() && !c.accept {
 			verdict = checks.Withhold(verdict, seal.String())
 		}
@@ -197,7 +198,7 @@ func Conclude(w io.Writer, dir leak.RunDir, s *leak.Scenario, record *leak.Recor
 	return verdict, leak.ExitCode(c.Fresh && record.Interrupted, false, record.Failure != nil, verdict.Result), nil
 }
 
-func writeReports(dir leak.RunDir, in reports.Input) error {
+func writeReports(dir rundir.Dir, in reports.Input) error {
 	var errs []error
 	for _, f := range reports.Formats() {
 		if f.File != "" {
@@ -213,5 +214,5 @@ func renderFile(path string, f reports.Format, in reports.Input) error {
 	if err := f.Render(&b, in); err != nil {
 		return fmt.Errorf("render %s: %w", f.Name, err)
 	}
-	return leak.WriteFile(path, b.Bytes())
+	return rundir.WriteFile(path, b.Bytes())
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/leakrig/leakrig/cluster/upstream"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/reports"
+	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/scenarios"
 )
 
@@ -146,7 +147,7 @@ func lockRuns(dir string) (unlock func(), err error) {
 	}
 	host, _ := os.Hostname()
 	about := fmt.Sprintf("process %d on %s since %s\n", os.Getpid(), host, time.Now().UTC().Format(time.RFC3339))
-	// Not leak.WriteFile: the lock is on this very file, not on its name.
+	// Not rundir.WriteFile: the lock is on this very file, not on its name.
 	if _, err := file.WriteAt([]byte(about), 0); err != nil || file.Truncate(int64(len(about))) != nil {
 		unlock()
 		return nil, leak.WithHint(fmt.Errorf("runs directory: %w", err), "is the disk full? --runs-dir names another one")
@@ -217,7 +218,7 @@ func (f *Options) runOne(ctx context.Context, out io.Writer, name string) report
 	if v, err := dir.ReadVerdict(); err == nil && run.Why == "" {
 		run.Why = v.Sentence
 	}
-	if file, err := os.Open(dir.Path(leak.SummaryFile)); err == nil {
+	if file, err := os.Open(dir.Path(rundir.SummaryFile)); err == nil {
 		defer file.Close()
 		if text, err := io.ReadAll(io.LimitReader(file, maxSummary)); err == nil {
 			run.Summary = string(text)
@@ -234,7 +235,7 @@ func (f *Options) keepNight(ctx context.Context, w io.Writer, night reports.Nigh
 		path := filepath.Join(f.RunsDir, nightPage)
 		err := reports.NightMarkdown(&page, night)
 		if err == nil {
-			err = leak.WriteFile(path, page.Bytes())
+			err = rundir.WriteFile(path, page.Bytes())
 		}
 		if errs = append(errs, err); err == nil {
 			fmt.Fprintln(w, path)

@@ -11,6 +11,7 @@ import (
 	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/cluster"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/scenarios"
 )
 
@@ -41,7 +42,7 @@ type Options struct {
 	// earlier is the record of the soak that is resumed, nil if the run is a new one.
 	earlier *leak.Record
 	// made are the run directories that were made, in order.
-	made []leak.RunDir
+	made []rundir.Dir
 }
 
 // Process is what a process of leakrig gives to every command.
@@ -50,7 +51,7 @@ type Process struct {
 	Args    []string
 	Version string
 	// Hidden are the secrets of all runs so far. They are in nothing that the process prints.
-	Hidden *leak.Secrets
+	Hidden *rundir.Secrets
 }
 
 // Parameters are the values of --set.

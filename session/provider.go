@@ -13,6 +13,7 @@ import (
 
 	"github.com/leakrig/leakrig/cluster"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // Provider is where the clusters of a run are booted; the zero value is for a scenario without one.
@@ -136,7 +137,7 @@ func (b Boot) Up(ctx context.Context, s *leak.Scenario, v leak.Variant, progress
 }
 
 // RunID names the run as a DNS label: its start, and something that no other run has.
-func RunID(dir leak.RunDir) string {
+func RunID(dir rundir.Dir) string {
 	random := make([]byte, 3)
 	_, _ = rand.Read(random) // never fails
 	return strings.ToLower(filepath.Base(string(dir))) + "-" + hex.EncodeToString(random)

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 	"github.com/leakrig/leakrig/reports"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // PruneRule selects run directories to remove: older than Days (a soak since its last round), not among the Last newest
@@ -53,7 +55,7 @@ func dryPrune(ctx context.Context, w io.Writer, dir string, rule PruneRule) erro
 		return err
 	}
 	for _, f := range foreign {
-		fmt.Fprintf(w, "left alone  %s\n", leak.Printable(f))
+		fmt.Fprintf(w, "left alone  %s\n", display.Printable(f))
 	}
 	old := rule.old(runs, time.Now())
 	for _, r := range old {
@@ -77,7 +79,7 @@ func prune(ctx context.Context, w io.Writer, dir string, rule PruneRule) (int, e
 			errs = append(errs, context.Cause(ctx))
 			break
 		}
-		if err := removeRun(leak.RunDir(r.Dir)); err != nil {
+		if err := removeRun(rundir.Dir(r.Dir)); err != nil {
 			errs = append(errs, fmt.Errorf("prune: %w", err))
 			continue
 		}
@@ -150,18 +152,18 @@ func (p PruneRule) old(runs []reports.HistoryRun, now time.Time) []reports.Histo
 
 // removeRun removes a run directory. The record goes last, so that what an interruption leaves is still a
 // run directory, and goes the next time.
-func removeRun(dir leak.RunDir) error {
+func removeRun(dir rundir.Dir) error {
 	entries, err := os.ReadDir(string(dir))
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if e.Name() == leak.RecordFile {
+		if e.Name() == rundir.RecordFile {
 			continue
 		}
 		if err := os.RemoveAll(dir.Path(e.Name())); err != nil {
 			return err
 		}
 	}
-	return errors.Join(os.Remove(dir.Path(leak.RecordFile)), os.Remove(string(dir)))
+	return errors.Join(os.Remove(dir.Path(rundir.RecordFile)), os.Remove(string(dir)))
 }

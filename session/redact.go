@@ -12,13 +12,14 @@ import (
 
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
+	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/runner"
 	"github.com/leakrig/leakrig/scenarios"
 )
 
 // Private is what of a run must not be kept, and what is kept in its place.
 type Private struct {
-	Secrets leak.Secrets
+	Secrets rundir.Secrets
 	// Text and scenario are the redacted scenario.
 	Text     []byte
 	scenario *leak.Scenario
@@ -57,10 +58,10 @@ func (f *Options) Hide(src scenarios.Source, s *leak.Scenario) (Private, error) 
 }
 
 // KnownSecrets are the secrets that are known without the scenario.
-func KnownSecrets(args []string) leak.Secrets {
-	var known leak.Secrets
+func KnownSecrets(args []string) rundir.Secrets {
+	var known rundir.Secrets
 	known.AddInherited(os.Environ())
-	known.AddAll(leak.CredentialsOf(args)...)
+	known.AddAll(rundir.CredentialsOf(args)...)
 	return known
 }
 
@@ -83,7 +84,7 @@ func TokenOf(name, dir string) string {
 
 // KeptArgs is a command line as records keep it. The values of secret parameters go even where they are too short to be
 // looked for elsewhere.
-func KeptArgs(args []string, parameters map[string]string, secrets leak.Secrets) []string {
+func KeptArgs(args []string, parameters map[string]string, secrets rundir.Secrets) []string {
 	kept := slices.Clone(args)
 	for i, arg := range kept {
 		given, glued := strings.CutPrefix(arg, "--set=")
@@ -92,8 +93,8 @@ func KeptArgs(args []string, parameters map[string]string, secrets leak.Secrets)
 			continue
 		}
 		name, value, ok := strings.Cut(given, "=")
-		if value = secrets.RedactText(value); parameters[name] == leak.Redacted || leak.LooksSecret(name) {
-			value = leak.Redacted
+		if value = secrets.RedactText(value); parameters[name] == rundir.Redacted || rundir.LooksSecret(name) {
+			value = rundir.Redacted
 		}
 		if kept[i] = name; ok {
 			kept[i] = name + "=" + value
@@ -114,8 +115,8 @@ func (p Private) Clean(config *runner.Config) {
 }
 
 // sealedRun reads the record that a run has just written, so that the judge sees the stored record.
-func (p Private) sealedRun(dir leak.RunDir) (*leak.Record, leak.Seal, error) {
-	record, seal, err := dir.ReadSealed(leak.OfFiles)
+func (p Private) sealedRun(dir rundir.Dir) (*leak.Record, rundir.Seal, error) {
+	record, seal, err := dir.ReadSealed(rundir.OfFiles)
 	if err != nil {
 		return nil, seal, err
 	}
@@ -128,9 +129,9 @@ const maxLog = 256 << 20
 
 // RedactLogs takes secrets out of what the subject and the cluster have said: of every file of a run directory but the
 // record and its raw files, which were written without them.
-func RedactLogs(dir leak.RunDir, secrets leak.Secrets) error {
+func RedactLogs(dir rundir.Dir, secrets rundir.Secrets) error {
 	return filepath.WalkDir(string(dir), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() || filepath.Ext(path) == ".gz" || path == dir.Path(leak.RecordFile) || path == dir.Path(leak.ScenarioFile) {
+		if err != nil || !entry.Type().IsRegular() || filepath.Ext(path) == ".gz" || path == dir.Path(rundir.RecordFile) || path == dir.Path(rundir.ScenarioFile) {
 			return err
 		}
 		f, err := os.Open(path)
@@ -140,7 +141,7 @@ func RedactLogs(dir leak.RunDir, secrets leak.Secrets) error {
 		data, err := io.ReadAll(io.LimitReader(f, maxLog))
 		f.Close()
 		if clean := secrets.Redact(data); err == nil && !bytes.Equal(clean, data) {
-			err = leak.WriteFile(path, clean)
+			err = rundir.WriteFile(path, clean)
 		}
 		return err
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leakrig/leakrig/cluster/upstream"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // soakLock is the file of a run directory that a soak holds while it runs, so that no other resumes it.
@@ -18,7 +19,7 @@ const soakLock = ".soaking"
 
 // recorded measures a run in a new folder, or with --resume in that of the interrupted soak. release unlocks the
 // folder.
-func (f *Options) recorded(s *leak.Scenario, text []byte, progress leak.Progress, measure func(leak.RunDir) error) (dir leak.RunDir, release func(), err error) {
+func (f *Options) recorded(s *leak.Scenario, text []byte, progress leak.Progress, measure func(rundir.Dir) error) (dir rundir.Dir, release func(), err error) {
 	if f.Resume {
 		dir, release, err = f.reopen(s, text, progress)
 		if err != nil {
@@ -44,12 +45,12 @@ func (f *Options) recorded(s *leak.Scenario, text []byte, progress leak.Progress
 }
 
 // newPlace makes a run directory with the scenario in it; that of a soak is locked.
-func (f *Options) newPlace(s *leak.Scenario, text []byte) (dir leak.RunDir, release func(), err error) {
+func (f *Options) newPlace(s *leak.Scenario, text []byte) (dir rundir.Dir, release func(), err error) {
 	release = func() {}
 	if dir, err = NewRunDir(f.RunsDir, s.Metadata.Name); err != nil {
 		return dir, release, err
 	}
-	if err := dir.WriteFile(leak.ScenarioFile, text); err != nil || s.Spec.Soak == nil {
+	if err := dir.WriteFile(rundir.ScenarioFile, text); err != nil || s.Spec.Soak == nil {
 		return dir, release, err
 	}
 	unlock, free := upstream.TryLock(dir.Path(soakLock))
@@ -61,7 +62,7 @@ func (f *Options) newPlace(s *leak.Scenario, text []byte) (dir leak.RunDir, rele
 
 // reopen finds the soak to resume and locks it: the newest run of the same scenario, if it was interrupted. f.earlier
 // is its record, nil to start a new one.
-func (f *Options) reopen(s *leak.Scenario, text []byte, progress leak.Progress) (dir leak.RunDir, release func(), err error) {
+func (f *Options) reopen(s *leak.Scenario, text []byte, progress leak.Progress) (dir rundir.Dir, release func(), err error) {
 	f.earlier, release = nil, func() {}
 	if s.Spec.Soak == nil {
 		return dir, release, &leak.UsageError{Err: leak.WithHint(errors.New("--resume: the scenario is not a soak"), "`leakrig soak` runs any scenario as a soak")}
@@ -74,7 +75,7 @@ func (f *Options) reopen(s *leak.Scenario, text []byte, progress leak.Progress) 
 	if !free {
 		return dir, release, leak.WithHint(fmt.Errorf("resume: %s is being measured by another leakrig", dir), "wait for it or end it; without --resume, a separate soak starts")
 	}
-	record, seal, err := dir.ReadSealed(leak.OfFiles)
+	record, seal, err := dir.ReadSealed(rundir.OfFiles)
 	switch {
 	case err != nil:
 		unlock()
@@ -123,7 +124,7 @@ func (f *Options) chosen(s *leak.Scenario) []string {
 
 // newest is the newest run directory of the same scenario with the same parameters and variants, "" where there
 // is none.
-func (f *Options) newest(s *leak.Scenario, text []byte) leak.RunDir {
+func (f *Options) newest(s *leak.Scenario, text []byte) rundir.Dir {
 	entries, err := os.ReadDir(filepath.Join(f.RunsDir, s.Metadata.Name))
 	if err != nil {
 		return ""
@@ -136,8 +137,8 @@ func (f *Options) newest(s *leak.Scenario, text []byte) leak.RunDir {
 	}
 	slices.SortFunc(names, func(a, b string) int { return -byTime(a, b) })
 	for _, name := range names {
-		dir := leak.RunDir(filepath.Join(f.RunsDir, s.Metadata.Name, name))
-		old, err := os.ReadFile(dir.Path(leak.ScenarioFile))
+		dir := rundir.Dir(filepath.Join(f.RunsDir, s.Metadata.Name, name))
+		old, err := os.ReadFile(dir.Path(rundir.ScenarioFile))
 		if err != nil || !bytes.Equal(old, text) {
 			continue
 		}
@@ -159,7 +160,7 @@ func sameParameters(old, now map[string]string) bool {
 		return false
 	}
 	for name, value := range now {
-		if kept, ok := old[name]; !ok || kept != value && kept != leak.Redacted && !leak.LooksSecret(name) {
+		if kept, ok := old[name]; !ok || kept != value && kept != rundir.Redacted && !rundir.LooksSecret(name) {
 			return false
 		}
 	}

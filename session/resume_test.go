@@ -11,6 +11,7 @@ import (
 
 	"github.com/leakrig/leakrig/cluster/upstream"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 type noProgress struct{ lines []string }
@@ -27,8 +28,8 @@ func TestReopen(t *testing.T) {
 		Soak: &leak.SoakSpec{Every: leak.Duration(time.Minute), For: leak.Duration(time.Hour)}, Parameters: map[string]string{"n": "1", "password": "now"},
 		Subject: leak.SubjectSpec{URL: "http://127.0.0.1:1"}, Variants: []leak.Variant{{Name: "a"}, {Name: "b"}},
 	}}
-	put := func(name, text string, change func(*leak.Record)) leak.RunDir {
-		dir := leak.RunDir(filepath.Join(runs, "s", name))
+	put := func(name, text string, change func(*leak.Record)) rundir.Dir {
+		dir := rundir.Dir(filepath.Join(runs, "s", name))
 		if err := os.MkdirAll(string(dir), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +38,7 @@ func TestReopen(t *testing.T) {
 			Plan: leak.Plan{Variants: []string{"a", "b"}, Soak: s.Spec.Soak}, Variants: []leak.VariantRecord{{Name: "a", Idle: &leak.Snapshot{}}, {Name: "b"}},
 		}
 		change(r)
-		if err := dir.WriteFile(leak.ScenarioFile, []byte(text)); err != nil {
+		if err := dir.WriteFile(rundir.ScenarioFile, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 		if err := dir.WriteRecord(r); err != nil {
@@ -46,7 +47,7 @@ func TestReopen(t *testing.T) {
 		return dir
 	}
 	f := &Options{RunsDir: runs}
-	reopened := func() (leak.RunDir, []string) {
+	reopened := func() (rundir.Dir, []string) {
 		t.Helper()
 		p := &noProgress{}
 		dir, release, err := f.reopen(s, []byte("text"), p)
@@ -75,7 +76,7 @@ func TestReopen(t *testing.T) {
 	}
 	// A soak that was killed before it wrote anything is ignored. One that has lost rounds is not resumed.
 	begun := put("20261121T133000Z", "text", asItIs)
-	if err := os.Remove(begun.Path(leak.RecordFile)); err != nil {
+	if err := os.Remove(begun.Path(rundir.RecordFile)); err != nil {
 		t.Fatal(err)
 	}
 	if dir, _ := reopened(); dir != want {

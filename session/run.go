@@ -16,6 +16,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
 	"github.com/leakrig/leakrig/reports"
+	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/runner"
 	"github.com/leakrig/leakrig/scenarios"
 	"github.com/leakrig/leakrig/subjects"
@@ -112,7 +113,7 @@ func (f *Options) resolve(src scenarios.Source, s *leak.Scenario) (resolved, err
 }
 
 // newProgress returns the progress of a run, without secrets.
-func (f *Options) newProgress(secrets *leak.Secrets) *terminal.Progress {
+func (f *Options) newProgress(secrets *rundir.Secrets) *terminal.Progress {
 	p := terminal.NewProgress(os.Stderr)
 	p.Silent, p.Secrets = f.Brief, secrets
 	return p
@@ -150,7 +151,7 @@ func (f *Options) repeat(w io.Writer, once func() (int, error)) (int, error) {
 
 // once is one run: measured, judged, reported.
 func (f *Options) once(ctx context.Context, out io.Writer, r resolved) (int, error) {
-	dir, release, err := f.recorded(r.scenario, r.private.Text, r.progress, func(dir leak.RunDir) error {
+	dir, release, err := f.recorded(r.scenario, r.private.Text, r.progress, func(dir rundir.Dir) error {
 		_, err := f.measure(ctx, r, dir, r.progress)
 		return err
 	})
@@ -197,7 +198,7 @@ func (f *Options) Launcher(src scenarios.Source, s *leak.Scenario, provider stri
 }
 
 // measure runs the scenario and returns its record, with all that was started stopped again.
-func (f *Options) measure(ctx context.Context, r resolved, dir leak.RunDir, progress leak.Progress) (*leak.Record, error) {
+func (f *Options) measure(ctx context.Context, r resolved, dir rundir.Dir, progress leak.Progress) (*leak.Record, error) {
 	s := r.scenario
 	scratch, remove, err := NewScratch()
 	if err != nil {
@@ -250,7 +251,7 @@ func loadEnv(dir string) ([]string, error) {
 }
 
 // RunnerConfig returns the configuration of a run without its launcher and its cluster.
-func (f *Options) RunnerConfig(s *leak.Scenario, variants []leak.Variant, dir leak.RunDir, progress leak.Progress) runner.Config {
+func (f *Options) RunnerConfig(s *leak.Scenario, variants []leak.Variant, dir rundir.Dir, progress leak.Progress) runner.Config {
 	return runner.Config{
 		Scenario: s, Variants: variants, Dir: dir, Metrics: metrics(s), Progress: progress,
 		Version: f.Version, Args: f.Args, CheckEvery: checkEvery, OwnClusters: s.Spec.OwnClusters(), LookAgain: checks.JudgesHung(s),

@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // NewRunDir makes a folder that no other run has.
-func NewRunDir(runs, scenario string) (leak.RunDir, error) { return NewDir(runs, scenario, "") }
+func NewRunDir(runs, scenario string) (rundir.Dir, error) { return NewDir(runs, scenario, "") }
 
 // NewDir makes a folder below that of a scenario which no other run has. Its name is the time after a prefix.
-func NewDir(runs, scenario, prefix string) (leak.RunDir, error) {
+func NewDir(runs, scenario, prefix string) (rundir.Dir, error) {
 	parent := filepath.Join(runs, scenario)
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return "", leak.WithHint(fmt.Errorf("run directory: %w", err), "is the disk full or the folder read-only? --runs-dir names another one")
@@ -32,7 +33,7 @@ func NewDir(runs, scenario, prefix string) (leak.RunDir, error) {
 		dir := filepath.Join(parent, name)
 		err := os.Mkdir(dir, 0o700)
 		if err == nil {
-			return leak.RunDir(dir), nil
+			return rundir.Dir(dir), nil
 		}
 		if !errors.Is(err, os.ErrExist) {
 			return "", leak.WithHint(fmt.Errorf("run directory: %w", err), "is the disk full or the folder read-only? --runs-dir names another one")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 	"github.com/leakrig/leakrig/scenarios"
 	"github.com/leakrig/leakrig/terminal"
 )
@@ -174,7 +175,7 @@ func printRecall(out io.Writer, r *checks.Recall) error {
 				fmt.Fprint(w, "\t\t\t")
 			}
 			worst = max(worst, s.Error())
-			fmt.Fprintf(w, "%s\t%s\t%.1f %%\n", planted(s), leak.FormatRate(s.Found, s.Unit), 100*s.Error())
+			fmt.Fprintf(w, "%s\t%s\t%.1f %%\n", planted(s), display.Rate(s.Found, s.Unit), 100*s.Error())
 		}
 		if len(row.Sizes) == 0 {
 			fmt.Fprint(w, "\t\t\n")
@@ -188,13 +189,13 @@ func printRecall(out io.Writer, r *checks.Recall) error {
 		healthy, alarms, undecided = healthy+row.Runs, alarms+row.Leaking, undecided+row.Inconclusive
 		fmt.Fprintf(w, "%s %s/%s\t%d\t%d\t%d\t%d\t\n", mark(row), row.Scenario, row.Variant, row.Runs, row.Clean, row.Inconclusive, row.Leaking)
 	}
-	fmt.Fprintf(w, "\nfloor: could not have been seen\tbound per operation\tfloor per operation\t\t\t\n")
+	fmt.Fprintf(w, "\nfloor: would not be detected\tbound per operation\tfloor per operation\t\t\t\n")
 	for _, f := range r.Floors {
 		bound := "none"
 		if f.Bound > 0 {
-			bound = leak.FormatValue(f.Bound, f.Unit)
+			bound = display.Value(f.Bound, f.Unit)
 		}
-		fmt.Fprintf(w, "  %s/%s\t%s\t%s\t\t\t\n", f.Scenario, f.Check, bound, leak.FormatRate(f.Floor, f.Unit))
+		fmt.Fprintf(w, "  %s/%s\t%s\t%s\t\t\t\n", f.Scenario, f.Check, bound, display.Rate(f.Floor, f.Unit))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -204,7 +205,7 @@ func printRecall(out io.Writer, r *checks.Recall) error {
 	for _, row := range r.Rows {
 		if !row.AsExpected() {
 			for _, reason := range row.Reasons {
-				fmt.Fprintf(out, "✗ %s/%s: %s\n", row.Scenario, row.Variant, leak.Printable(reason))
+				fmt.Fprintf(out, "✗ %s/%s: %s\n", row.Scenario, row.Variant, display.Printable(reason))
 			}
 		}
 	}
@@ -212,7 +213,7 @@ func printRecall(out io.Writer, r *checks.Recall) error {
 }
 
 func planted(s checks.Size) string {
-	return leak.FormatRate(s.Planted, s.Unit) + " " + strings.TrimSuffix(s.Unit, "bytes")
+	return display.Rate(s.Planted, s.Unit) + " " + strings.TrimSuffix(s.Unit, "bytes")
 }
 
 func mark(row checks.RecallRow) string {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // TestObserve observes this process, without a command line: the run directory has record, verdict and reports, and the
@@ -21,7 +22,7 @@ func TestObserve(t *testing.T) {
 	defer server.Close()
 	runs := t.TempDir()
 	o := Observation{
-		Options: Options{RunsDir: runs, Times: 1, Output: Output{Format: "text"}, Process: Process{Version: "test", Hidden: &leak.Secrets{}}},
+		Options: Options{RunsDir: runs, Times: 1, Output: Output{Format: "text"}, Process: Process{Version: "test", Hidden: &rundir.Secrets{}}},
 		Name:    "observe", URLs: []string{server.URL}, Endpoint: Endpoint{Pprof: "/debug/pprof"}, Command: []string{"true"},
 		Times: 2, Concurrency: 1, Operations: 1, Warmup: 1, Rounds: 7, Quiet: 50 * time.Millisecond, Timeout: time.Minute,
 	}
@@ -34,7 +35,7 @@ func TestObserve(t *testing.T) {
 	if err != nil || len(dirs) != 1 {
 		t.Fatal(dirs, err)
 	}
-	dir := leak.RunDir(dirs[0])
+	dir := rundir.Dir(dirs[0])
 	record, err := dir.ReadRecord()
 	if err != nil || record.Leakrig != "test" || len(record.Variants) != 1 || len(record.Variants[0].Snapshots) != 8 {
 		t.Errorf("%+v %v", record, err)
@@ -43,14 +44,14 @@ func TestObserve(t *testing.T) {
 	if err != nil || code != leak.ExitCode(false, false, false, verdict.Result) || !strings.Contains(out.String(), string(dir)) {
 		t.Errorf("exit code %d, %+v %v\n%s", code, verdict, err, out.String())
 	}
-	if _, err := os.Stat(dir.Path(leak.HTMLFile)); err != nil {
+	if _, err := os.Stat(dir.Path(rundir.HTMLFile)); err != nil {
 		t.Error(err)
 	}
 }
 
 // TestRunSeveral checks that one scenario that cannot be run does not keep others from being tried, and that all count.
 func TestRunSeveral(t *testing.T) {
-	f := Options{RunsDir: t.TempDir(), Cluster: "auto", Times: 1, Output: Output{Format: "text"}, Process: Process{Hidden: &leak.Secrets{}}}
+	f := Options{RunsDir: t.TempDir(), Cluster: "auto", Times: 1, Output: Output{Format: "text"}, Process: Process{Hidden: &rundir.Secrets{}}}
 	var out bytes.Buffer
 	code, err := f.Run(t.Context(), &out, []string{"./none.yaml", "no-such-scenario"})
 	if err != nil || code != leak.ExitUsage {

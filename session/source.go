@@ -3,8 +3,8 @@ package session
 import (
 	"maps"
 
-	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/reports"
+	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/subjects"
 )
 
@@ -14,12 +14,12 @@ const maxSources = 200
 // sources returns the source lines of a report: those in the run directory and those available on this machine. A
 // machine without them still renders those of the run. own is the folder that was built for this run, nil later: a
 // folder has no version. No line contains a secret.
-func sources(dir leak.RunDir, in reports.Input, write bool, own *subjects.OwnSource, secrets leak.Secrets) (leak.Sources, error) {
+func sources(dir rundir.Dir, in reports.Input, write bool, own *subjects.OwnSource, secrets rundir.Secrets) (rundir.Sources, error) {
 	known, err := dir.ReadSources()
 	if err != nil {
 		return nil, err
 	}
-	all := leak.Sources{}
+	all := rundir.Sources{}
 	maps.Copy(all, known)
 	redact := secrets.TextRedactor()
 	finder := subjects.NewSourceFinder().WithOwn(own)

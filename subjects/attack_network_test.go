@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/httpclient"
 )
 
 // Credentials belong to scheme, host and port: another port of the same host, another scheme or another host gets none,
@@ -47,9 +48,9 @@ func TestAttackCredentials(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			client := leak.NewClient(to.Transport())
+			client := httpclient.New(to.Transport())
 			defer client.CloseIdleConnections()
-			_, err = leak.Get(t.Context(), client, to.Pprof+"/goroutine", nil)
+			_, err = httpclient.Get(t.Context(), client, to.Pprof+"/goroutine", nil)
 			if err == nil || !strings.Contains(err.Error(), "redirected to "+thief.URL+"/by-redirect") || strings.Contains(err.Error(), "secret") {
 				t.Errorf("the redirect: %v", err)
 			}
@@ -62,7 +63,7 @@ func TestAttackCredentials(t *testing.T) {
 			// The same host at another port, with another scheme, under another name.
 			port := strings.TrimPrefix(thief.URL, "http://127.0.0.1")
 			for _, address := range []string{thief.URL, "http://localhost" + port, "http://LOCALHOST" + port} {
-				resp, err := leak.Get(t.Context(), client, address+"/asked", nil)
+				resp, err := httpclient.Get(t.Context(), client, address+"/asked", nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -89,13 +90,13 @@ func TestAttackOnlyTo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := leak.NewClient(leak.OnlyTo(leak.OriginOf(u), http.DefaultTransport))
+	client := httpclient.New(httpclient.OnlyTo(httpclient.OriginOf(u), http.DefaultTransport))
 	for address, want := range map[string]bool{
 		server.URL: true, strings.ToUpper(server.URL[:4]) + server.URL[4:]: true,
 		strings.Replace(server.URL, "127.0.0.1", "localhost", 1): false, "http://127.0.0.1": false, "https" + server.URL[4:]: false,
 	} {
 		before := asked
-		resp, err := leak.Get(t.Context(), client, address, nil)
+		resp, err := httpclient.Get(t.Context(), client, address, nil)
 		if err == nil {
 			resp.Body.Close()
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/httpclient"
 	"github.com/leakrig/leakrig/leak/procs"
 )
 
@@ -74,9 +75,9 @@ func commandLine(ctx context.Context, address, pprof string, access leak.Access)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	client := leak.NewClient(target.Transport())
+	client := httpclient.New(target.Transport())
 	defer client.CloseIdleConnections()
-	resp, err := leak.Get(ctx, client, target.Pprof+"/cmdline", nil)
+	resp, err := httpclient.Get(ctx, client, target.Pprof+"/cmdline", nil)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,9 @@ import (
 
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/leak/group"
+	"github.com/leakrig/leakrig/leak/httpclient"
 	"github.com/leakrig/leakrig/leak/procs"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // stopGrace is how long a subject may take to end on SIGTERM.
@@ -83,7 +85,7 @@ const logGrace = time.Second
 // logTo returns where a subject's output is written to, which the caller closes once the subject has it, and a channel
 // that is closed when all has reached the log. It is a pipe: what writes to the file itself could not be bounded.
 func logTo(path string) (output *os.File, logged <-chan struct{}, err error) {
-	log, err := leak.OpenLog(path)
+	log, err := rundir.OpenLog(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -234,7 +236,7 @@ func (r *running) Err() error {
 	if status, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
 		hint = "leakrig did not kill it: the kernel kills processes when memory runs out, see `dmesg`; " + hint
 	}
-	return leak.WithHint(fmt.Errorf("subject %s died: %s%s", r.process.Variant, r.cmd.ProcessState, leak.LastWords(r.process.Log)), "%s", hint)
+	return leak.WithHint(fmt.Errorf("subject %s died: %s%s", r.process.Variant, r.cmd.ProcessState, rundir.LogTail(r.process.Log)), "%s", hint)
 }
 
 // waitReady polls until the subject answers 200, dies, or takes too long.
@@ -242,7 +244,7 @@ func (r *running) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.process.ReadyTimeout)
 	defer cancel()
 	target := r.Target()
-	client := leak.NewClient(target.Transport())
+	client := httpclient.New(target.Transport())
 	client.Timeout = readyTimeout
 	defer client.CloseIdleConnections()
 	last := "no answer"
@@ -250,8 +252,8 @@ func (r *running) waitReady(ctx context.Context) error {
 		return err
 	}
 	for {
-		resp, err := leak.Get(ctx, client, target.URL+r.process.Ready, nil)
-		var redirect *leak.RedirectError
+		resp, err := httpclient.Get(ctx, client, target.URL+r.process.Ready, nil)
+		var redirect *httpclient.RedirectError
 		switch {
 		case errors.As(err, &redirect):
 			last = redirect.Error()

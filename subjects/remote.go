@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/httpclient"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // remote is a program that leakrig only reads. It neither starts nor stops it.
@@ -36,7 +38,7 @@ func reach(spec leak.SubjectSpec, address, dir string) (*remote, error) {
 		return nil, err
 	}
 	// User name and password go with each request. They are not part of the address, which errors may contain.
-	shown, user := leak.ShownURL(u), u.User
+	shown, user := rundir.ShownURL(u), u.User
 	u.User = nil
 	base := strings.TrimSuffix(u.String(), "/")
 	if u.Scheme == "unix" {
@@ -99,9 +101,9 @@ func transportTo(u *url.URL, a leak.Access, dir string) (func() http.RoundTrippe
 		}
 		token = strings.TrimSpace(string(data))
 	}
-	origin, user := leak.OriginOf(u), u.User
+	origin, user := httpclient.OriginOf(u), u.User
 	if u.Scheme == "unix" {
-		origin = leak.OriginOf(&url.URL{Scheme: "http", Host: "localhost"})
+		origin = httpclient.OriginOf(&url.URL{Scheme: "http", Host: "localhost"})
 	}
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	return func() http.RoundTripper {
@@ -122,13 +124,13 @@ const dialTimeout = 10 * time.Second
 // another port of the same host may be another program, another scheme is read by everybody on the way.
 type bearer struct {
 	*http.Transport
-	origin leak.Origin
+	origin httpclient.Origin
 	user   *url.Userinfo
 	token  string
 }
 
 func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	if (b.token != "" || b.user != nil) && leak.OriginOf(r.URL) == b.origin {
+	if (b.token != "" || b.user != nil) && httpclient.OriginOf(r.URL) == b.origin {
 		r = r.Clone(r.Context())
 		if b.token != "" {
 			r.Header.Set("Authorization", "Bearer "+b.token)

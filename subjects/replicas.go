@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // replicas are several of one program, as one subject.
@@ -102,7 +103,7 @@ func replicaLog(log string, replica, of int) (string, error) {
 	if of == 1 {
 		return log, nil
 	}
-	dir := filepath.Join(filepath.Dir(log), leak.ReplicaDir(replica))
+	dir := filepath.Join(filepath.Dir(log), rundir.ReplicaDir(replica))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 func fetched(t *testing.T, url string) string {
@@ -46,7 +47,7 @@ func TestReplicas(t *testing.T) {
 			t.Errorf("replica %d: %+v", i+1, one)
 		}
 		pids = append(pids, fetched(t, one.URL+"/pid"))
-		log, err := os.ReadFile(filepath.Join(dir, leak.ReplicaDir(i+1), "subject.log"))
+		log, err := os.ReadFile(filepath.Join(dir, rundir.ReplicaDir(i+1), "subject.log"))
 		if err != nil || !strings.Contains(string(log), "listening") {
 			t.Errorf("replica %d: log %q, %v", i+1, log, err)
 		}

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // A rewrite restores the behaviour of a version that is no longer available: at build time, one function of a module
@@ -244,9 +245,9 @@ func (r *rewrite) apply(ctx context.Context, dir string, recipe Recipe) (modfile
 	defer os.RemoveAll(making)
 	err = errors.Join(
 		os.CopyFS(filepath.Join(making, "module"), os.DirFS(module)),
-		leak.WriteFile(filepath.Join(making, "module", inModule), text),
-		leak.WriteFile(filepath.Join(making, "build.mod"), mod),
-		leak.WriteFile(filepath.Join(making, "build.sum"), sum))
+		rundir.WriteFile(filepath.Join(making, "module", inModule), text),
+		rundir.WriteFile(filepath.Join(making, "build.mod"), mod),
+		rundir.WriteFile(filepath.Join(making, "build.sum"), sum))
 	if err != nil {
 		return "", nil, err
 	}

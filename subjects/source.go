@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // Bounds of what is read of foreign source files.
@@ -45,13 +46,13 @@ func (f *SourceFinder) WithOwn(own *OwnSource) *SourceFinder {
 }
 
 // excerpt reads the lines around one of the subject's own.
-func (o *OwnSource) excerpt(file string, line int) (leak.Excerpt, bool) {
+func (o *OwnSource) excerpt(file string, line int) (rundir.Excerpt, bool) {
 	if o == nil {
-		return leak.Excerpt{}, false
+		return rundir.Excerpt{}, false
 	}
 	info, err := fs.Stat(o.files, file)
 	if err != nil || info.ModTime().After(o.built) {
-		return leak.Excerpt{}, false
+		return rundir.Excerpt{}, false
 	}
 	return excerpt(o.files, file, line)
 }
@@ -94,13 +95,13 @@ func (none) Open(name string) (fs.File, error) {
 }
 
 // Excerpt returns the line of the frame with a few around it.
-func (f *SourceFinder) Excerpt(info leak.SubjectInfo, frame leak.Frame) (leak.Excerpt, bool) {
+func (f *SourceFinder) Excerpt(info leak.SubjectInfo, frame leak.Frame) (rundir.Excerpt, bool) {
 	if file, ok := info.Own(frame); ok {
 		return f.own.excerpt(file, frame.Line)
 	}
 	module, version, file, ok := info.Origin(frame)
 	if !ok {
-		return leak.Excerpt{}, false
+		return rundir.Excerpt{}, false
 	}
 	in, name := f.modules, escapePath(module)+"@"+escapePath(version)+"/"+file
 	if module == "std" {
@@ -112,19 +113,19 @@ func (f *SourceFinder) Excerpt(info leak.SubjectInfo, frame leak.Frame) (leak.Ex
 }
 
 // excerpt reads a few lines of a Go file.
-func excerpt(in fs.FS, name string, at int) (leak.Excerpt, bool) {
+func excerpt(in fs.FS, name string, at int) (rundir.Excerpt, bool) {
 	if at < 1 || !strings.HasSuffix(name, ".go") {
-		return leak.Excerpt{}, false
+		return rundir.Excerpt{}, false
 	}
 	data, err := readSource(in, name)
 	if err != nil {
-		return leak.Excerpt{}, false
+		return rundir.Excerpt{}, false
 	}
 	lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
 	if at > len(lines) {
-		return leak.Excerpt{}, false
+		return rundir.Excerpt{}, false
 	}
-	e := leak.Excerpt{First: max(1, at-sourceAround)}
+	e := rundir.Excerpt{First: max(1, at-sourceAround)}
 	for _, line := range lines[e.First-1 : min(len(lines), at+sourceAround)] {
 		if r := []rune(line); len(r) > sourceLine {
 			line = string(r[:sourceLine]) + "…"

@@ -18,6 +18,7 @@ import (
 
 	"github.com/leakrig/leakrig/cluster/upstream"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // ResolveError says that the dependencies for other module versions are unavailable: nothing was compiled.
@@ -64,7 +65,7 @@ func (r Recipe) resolve(ctx context.Context, dir string) (string, error) {
 	}
 	defer os.RemoveAll(making)
 	modfile := filepath.Join(making, "build.mod")
-	err = errors.Join(leak.WriteFile(modfile, mod), leak.WriteFile(filepath.Join(making, "build.sum"), sum))
+	err = errors.Join(rundir.WriteFile(modfile, mod), rundir.WriteFile(filepath.Join(making, "build.sum"), sum))
 	if err == nil {
 		r.With, err = r.edit(ctx, modfile)
 	}

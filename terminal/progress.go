@@ -14,6 +14,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // quietInterval is the silence after which a status line is written to a log, so that a CI log shows that a long
@@ -28,7 +30,7 @@ type Progress struct {
 	mu sync.Mutex
 	w  io.Writer
 	// Secrets are in nothing that is written, nil where there are none yet.
-	Secrets *leak.Secrets
+	Secrets *rundir.Secrets
 	// Silent leaves everything out.
 	Silent bool
 	// width returns the width of the terminal in columns, 0 if unknown; nil without a terminal.
@@ -85,7 +87,7 @@ func (p *Progress) text(format string, args ...any) string {
 	if p.Secrets != nil {
 		text = p.Secrets.RedactText(text)
 	}
-	return leak.Printable(text)
+	return display.Printable(text)
 }
 
 // Watch shows how a measurement stands.
@@ -176,7 +178,7 @@ func fit(width int, line string) string {
 // series, the rate, the other series. passed is the time since s was taken; if negative, values that change with time
 // are omitted.
 func standing(width int, s leak.Standing, passed time.Duration) string {
-	head := leak.Printable(s.Variant + ": " + s.Doing)
+	head := display.Printable(s.Variant + ": " + s.Doing)
 	rate, left, series := "", "", make([]string, len(s.Series))
 	if s.Rate > 0 {
 		rate = formatRate(s.Rate)
@@ -186,7 +188,7 @@ func standing(width int, s leak.Standing, passed time.Duration) string {
 	}
 	for i, one := range s.Series {
 		if n := len(one.Values); n > 0 && passed >= 0 {
-			series[i] = leak.Printable(fmt.Sprintf("%s %s %s", one.Name, leak.FormatValue(one.Values[n-1], one.Unit), sparkline(one.Values)))
+			series[i] = display.Printable(fmt.Sprintf("%s %s %s", one.Name, display.Value(one.Values[n-1], one.Unit), sparkline(one.Values)))
 		}
 	}
 	byWeight := slices.Concat([]*string{&left}, pointers(series[:min(1, len(series))]), []*string{&rate}, pointers(series[min(1, len(series)):]))

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // attacked runs leakrig in a temporary folder and returns its output, its exit code and its peak memory in MiB.
@@ -53,7 +55,7 @@ func harmless(t *testing.T, what, text string) {
 			t.Errorf("%s: %.200q", what, line)
 		}
 	}
-	if len(text) > leak.MaxOutput {
+	if len(text) > display.MaxOutput {
 		t.Errorf("%s: %d bytes", what, len(text))
 	}
 }
@@ -92,7 +94,7 @@ spec:
 	if err != nil || len(runs) == 0 {
 		t.Fatal(runs, err)
 	}
-	for _, file := range []string{leak.SummaryFile, leak.JUnitFile, leak.HTMLFile} {
+	for _, file := range []string{rundir.SummaryFile, rundir.JUnitFile, rundir.HTMLFile} {
 		data, err := os.ReadFile(filepath.Join(runs[0], file))
 		if err != nil {
 			t.Fatal(err)

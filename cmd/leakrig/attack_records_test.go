@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/scenarios"
 	"github.com/leakrig/leakrig/session"
 )
@@ -62,7 +63,7 @@ func TestAttackEveryWord(t *testing.T) {
 		words := regexp.MustCompile(`\w[\w.-]{3,}`).FindAllString(string(src.Data), -1)
 		slices.Sort(words)
 		for _, word := range slices.Compact(words) {
-			kept, err := scenarios.Keep(src, leak.Secrets{word})
+			kept, err := scenarios.Keep(src, rundir.Secrets{word})
 			if err != nil {
 				t.Fatalf("%s: %s: %v", name, word, err)
 			}

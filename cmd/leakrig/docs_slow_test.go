@@ -47,7 +47,7 @@ func TestSlowSessionsOfTheDocs(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			r := docs.Runner{Dir: dir, Checkout: checkout, Has: func(string) bool { return false }}
-			r.Env = append(os.Environ(), "GOCACHE="+goCache, "LEAKRIG_CACHE="+filepath.Join(dir, ".cache"), "TMPDIR="+t.TempDir())
+			r.Env = append(os.Environ(), "GOCACHE="+goCache, "LEAKRIG_CACHE="+filepath.Join(dir, ".cache"), "TMPDIR="+t.TempDir(), "LEAKRIG="+checkout)
 			if ran, err := r.Run(t.Context(), page); err != nil {
 				t.Error(err)
 			} else if ran > 0 {

@@ -9,7 +9,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	_ "net/http/pprof"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +19,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/leakrig/leakrig/rundir"
+
+	_ "net/http/pprof"
 
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
@@ -116,7 +119,7 @@ func snapshot(t *testing.T, vr *leak.VariantRecord, target leak.Target, dir stri
 			t.Fatal(err)
 		}
 		for _, file := range r.Files {
-			if err := leak.WriteFile(filepath.Join(dir, strconv.Itoa(round), file.Name), file.Data); err != nil {
+			if err := rundir.WriteFile(filepath.Join(dir, strconv.Itoa(round), file.Name), file.Data); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/leakrig/leakrig/cluster"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 func imageCommand() *cobra.Command {
@@ -42,7 +43,7 @@ build subjects from source.`,
 			if err != nil {
 				return &leak.UsageError{Err: err}
 			}
-			if err := leak.WriteFile(output, b.Bytes()); err != nil {
+			if err := rundir.WriteFile(output, b.Bytes()); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.OutOrStdout(), "%s  %s  linux/%s\n", output, image.Tag, arch)

@@ -4,8 +4,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leakrig/leakrig/fleet"
-	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/reports"
+	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/session"
 )
 
@@ -35,7 +35,7 @@ expected" without --accept-altered.`,
 			if err != nil {
 				return err
 			}
-			dir := leak.RunDir(args[0])
+			dir := rundir.Dir(args[0])
 			if fleet.Is(dir) {
 				a.code, err = fleet.Rejudge(c.OutOrStdout(), dir, out.Format, bounds, changedBounds(c, bounds), o.Accept)
 				return err
@@ -73,7 +73,7 @@ An altered record or verdict gets a warning, and the exit code is 4 without --ac
 			if err != nil {
 				return err
 			}
-			dir := leak.RunDir(args[0])
+			dir := rundir.Dir(args[0])
 			if fleet.Is(dir) {
 				a.code, err = fleet.Report(c.OutOrStdout(), dir, out.Format, o.Accept)
 				return err

@@ -16,6 +16,8 @@ import (
 
 	"github.com/leakrig/leakrig/cluster"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
+	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/session"
 	"github.com/leakrig/leakrig/terminal"
 )
@@ -43,10 +45,10 @@ func run(args []string) int {
 	a := &app{args: args}
 	root := a.command()
 	root.SetArgs(args)
-	out := leak.NewOutput(terminal.Coloured(os.Stdout))
+	out := display.NewOutput(terminal.Coloured(os.Stdout))
 	root.SetOut(out)
 	err := root.ExecuteContext(ctx)
-	if unwritten := out.Flush(); err == nil && errors.Is(unwritten, leak.ErrOutput) {
+	if unwritten := out.Flush(); err == nil && errors.Is(unwritten, display.ErrOutput) {
 		err = unwritten
 	}
 	if err != nil {
@@ -60,7 +62,7 @@ type app struct {
 	args []string
 	code int
 	// hidden are the secrets of the runs so far, which errors must not contain.
-	hidden leak.Secrets
+	hidden rundir.Secrets
 }
 
 // process is what commands learn of this process.

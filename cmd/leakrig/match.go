@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leakrig/leakrig/compare"
-	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/scaffold"
 )
 
@@ -32,7 +32,7 @@ With --skeleton, print a scenario whose fingerprints are the largest stacks of t
 			case skeleton:
 				return scaffold.Skeleton(c.OutOrStdout(), args[0])
 			}
-			a.code, err = f.Match(c.OutOrStdout(), leak.RunDir(args[0]), args[1])
+			a.code, err = f.Match(c.OutOrStdout(), rundir.Dir(args[0]), args[1])
 			return err
 		},
 	}

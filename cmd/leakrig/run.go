@@ -50,7 +50,7 @@ func addRunFlags(c *cobra.Command, f *session.Options) {
 	c.Flags().BoolVar(&f.Clusters.Keep, "keep", false, "keep the kind cluster for --reuse (leakrig clean deletes it)")
 	c.Flags().BoolVar(&f.Clusters.Reuse, "reuse", false, "reuse a kept kind cluster with the same image and nodes")
 	workerFlags(c, &f.Clusters)
-	wordFlag(c, &f.ExitCode, "exit-code", "verdict", []string{"verdict", session.ExitBisect}, "meaning of the exit code; bisect is for git bisect run (0 clean, 1 leaking, 125 undecided)")
+	wordFlag(c, &f.ExitCode, "exit-code", "verdict", []string{"verdict", session.ExitBisect}, "meaning of the exit code, where bisect fits git bisect run (0 clean, 1 leaking, 125 undecided)")
 	addScenarioFlags(c, f)
 	addOutputFlags(c, &f.Output)
 	c.Flags().StringVar(&f.RunsDir, "runs-dir", "runs", "folder for run directories")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/leakrig/leakrig/bisect"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 func bisection(t *testing.T, runs string) (*bisect.Record, string) {
@@ -66,7 +67,7 @@ func TestBisectWatchThenDelete(t *testing.T) {
 		t.Errorf("%d boots in two sessions", record.Boots)
 	}
 	for _, s := range record.Steps {
-		v, err := leak.RunDir(filepath.Join(dir, s.Run)).ReadRecord()
+		v, err := rundir.Dir(filepath.Join(dir, s.Run)).ReadRecord()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	_ "embed"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +13,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/leakrig/leakrig/rundir"
+
+	_ "embed"
 
 	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
@@ -31,8 +34,8 @@ import (
 
 // inBrowser opens the report of a real run in a headless Chromium, in the settings that readers use: with its script
 // and without, in light and dark mode, on a desktop and on a phone.
-func inBrowser(t *testing.T, dir leak.RunDir) {
-	file := dir.Path(leak.HTMLFile)
+func inBrowser(t *testing.T, dir rundir.Dir) {
+	file := dir.Path(rundir.HTMLFile)
 	plain := openPage(t, file, false)
 	if title := evaluate[string](t, plain.ctx, `document.querySelector('h1').innerText`); title != "watch-then-delete" {
 		t.Errorf("title %q", title)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // TestCalibration runs leakrig on leaks of known size and on healthy look-alikes. It finds every planted leak with
@@ -30,7 +31,7 @@ func TestCalibration(t *testing.T) {
 		t.Fatalf("%v: %v", dirs, err)
 	}
 	// The look-alikes behaved as planned: those that stop growing grew before.
-	record := readRecord(t, leak.RunDir(dirs[0]))
+	record := readRecord(t, rundir.Dir(dirs[0]))
 	for _, healthy := range []struct {
 		variant, probe, metric string
 		least                  float64

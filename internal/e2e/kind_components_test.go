@@ -31,6 +31,7 @@ spec:
   variants: [{name: only, expect: clean}]
   warmup: {rounds: 1}
   rounds: 6
+  maxRounds: 12
   round:
     - churn:
         name: deployments

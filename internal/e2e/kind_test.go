@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // engine returns a command of the container engine that the tests use: the one in kind's environment variable, or the
@@ -369,7 +370,7 @@ func TestKindStopsAnswering(t *testing.T) {
 }
 
 // twoRoundsKept fails if the record of an aborted run lacks the first two rounds, or judge cannot read it.
-func twoRoundsKept(t *testing.T, dir leak.RunDir) {
+func twoRoundsKept(t *testing.T, dir rundir.Dir) {
 	t.Helper()
 	if have := len(readRecord(t, dir).Variants[0].Snapshots) - 1; have < 2 {
 		t.Errorf("%d rounds were kept", have)
@@ -446,7 +447,7 @@ func TestKindTwoAtOnce(t *testing.T) {
 			t.Errorf("run %d: %s", i, r)
 		}
 	}
-	if dirs, err := filepath.Glob(filepath.Join(runs, "watch-then-delete", "*", leak.VerdictFile)); err != nil || len(dirs) != 2 {
+	if dirs, err := filepath.Glob(filepath.Join(runs, "watch-then-delete", "*", rundir.VerdictFile)); err != nil || len(dirs) != 2 {
 		t.Errorf("their run directories: %v %v", dirs, err)
 	}
 	met("kind")

@@ -15,8 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leakrig/leakrig/rundir"
+
 	corev1 "k8s.io/api/core/v1"
+
 	policyv1 "k8s.io/api/policy/v1"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -189,7 +193,7 @@ type lost struct {
 
 // checkLost checks a run that lost workers in some rounds: more than 1 % of its operations failed, so it has no
 // verdict, and the record of all rounds is complete.
-func checkLost(t *testing.T, got result, dir leak.RunDir, rounds map[int]lost) {
+func checkLost(t *testing.T, got result, dir rundir.Dir, rounds map[int]lost) {
 	t.Helper()
 	if got.code != leak.ExitInconclusive || !regexp.MustCompile(`worker \d of 4 lost`).MatchString(got.stdout) {
 		t.Errorf("lost workers were not judged: %s", got)

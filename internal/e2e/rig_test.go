@@ -23,6 +23,7 @@ import (
 
 	"github.com/leakrig/leakrig/cluster"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 var (
@@ -199,16 +200,16 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 }
 
 // runDir finds the only run directory below runs.
-func runDir(t *testing.T, runs string) leak.RunDir {
+func runDir(t *testing.T, runs string) rundir.Dir {
 	t.Helper()
 	dirs, err := filepath.Glob(filepath.Join(runs, "*", "*"))
 	if err != nil || len(dirs) != 1 {
 		t.Fatalf("run directories: %v %v", dirs, err)
 	}
-	return leak.RunDir(dirs[0])
+	return rundir.Dir(dirs[0])
 }
 
-func readVerdict(t *testing.T, d leak.RunDir) *leak.Verdict {
+func readVerdict(t *testing.T, d rundir.Dir) *leak.Verdict {
 	t.Helper()
 	v, err := d.ReadVerdict()
 	if err != nil {
@@ -217,7 +218,7 @@ func readVerdict(t *testing.T, d leak.RunDir) *leak.Verdict {
 	return v
 }
 
-func readRecord(t *testing.T, d leak.RunDir) *leak.Record {
+func readRecord(t *testing.T, d rundir.Dir) *leak.Record {
 	t.Helper()
 	r, err := d.ReadRecord()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // TestScale measures the cost of judging and reporting, and the size of a record, by stacks, rounds and subjects:
@@ -30,7 +30,7 @@ func TestScale(t *testing.T) {
 		{1000, 10, 16},
 		{100, 10, 256},
 	} {
-		dir := leak.RunDir(t.TempDir())
+		dir := rundir.Dir(t.TempDir())
 		measureCommand(t, sized, "-stacks", fmt.Sprint(c.stacks), "-rounds", fmt.Sprint(c.rounds), "-subjects", fmt.Sprint(c.subjects), string(dir))
 		page := filepath.Join(t.TempDir(), "report.html")
 		judge := measureCommand(t, leakrig, "judge", string(dir))
@@ -46,7 +46,7 @@ func TestScale(t *testing.T) {
 			return fmt.Sprintf("%d KiB", info.Size()>>10)
 		}
 		mib := func(c cost) string { return fmt.Sprintf("%d MiB", c.rss>>20) }
-		t.Logf("%7d %7d %9d | %9s | %9.2fs %9s | %9.2fs %9s %9s", c.stacks, c.rounds, c.subjects, size(dir.Path(leak.RecordFile)),
+		t.Logf("%7d %7d %9d | %9s | %9.2fs %9s | %9.2fs %9s %9s", c.stacks, c.rounds, c.subjects, size(dir.Path(rundir.RecordFile)),
 			judge.cpu.Seconds(), mib(judge), report.cpu.Seconds(), mib(report), size(page))
 	}
 }

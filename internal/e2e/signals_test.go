@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // moments is the number of moments of a run at which a signal is sent, with one run each.
@@ -96,7 +97,7 @@ spec:
 					t.Fatalf("%v %v", dirs, err)
 				}
 				for _, dir := range dirs {
-					record, err := leak.RunDir(dir).ReadRecord()
+					record, err := rundir.Dir(dir).ReadRecord()
 					if errors.Is(err, os.ErrNotExist) && signal == syscall.SIGKILL {
 						continue // leakrig was killed before it wrote a record
 					}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // TestSmoke is one of the smoke tests, which `make test` runs on real parts. It runs the leaky and the fixed variant
@@ -27,7 +28,7 @@ func TestSmoke(t *testing.T) {
 	}
 	met("kube-apiserver")
 	dir := runDir(t, runs)
-	for _, want := range []string{string(dir), dir.Path(leak.HTMLFile), "chan send at watch.(*StreamWatcher).receive"} {
+	for _, want := range []string{string(dir), dir.Path(rundir.HTMLFile), "chan send at watch.(*StreamWatcher).receive"} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("the output does not name %s:\n%s", want, r.stdout)
 		}
@@ -51,26 +52,26 @@ func TestSmoke(t *testing.T) {
 		}
 	})
 	t.Run("judge and report need nothing but the run directory", func(t *testing.T) {
-		before := readFile(t, dir.Path(leak.VerdictFile))
-		page := readFile(t, dir.Path(leak.HTMLFile))
+		before := readFile(t, dir.Path(rundir.VerdictFile))
+		page := readFile(t, dir.Path(rundir.HTMLFile))
 		setenv(t, "PATH", "")
 		setenv(t, "KUBECONFIG", "/nonexistent")
 		if r := run(t, "judge", string(dir)); r.code != leak.ExitMet {
 			t.Fatal(r)
 		}
-		if !bytes.Equal(before, readFile(t, dir.Path(leak.VerdictFile))) {
+		if !bytes.Equal(before, readFile(t, dir.Path(rundir.VerdictFile))) {
 			t.Error("the verdict has changed")
 		}
 		if r := run(t, "report", string(dir)); r.code != 0 {
 			t.Fatal(r)
 		}
-		if !bytes.Equal(page, readFile(t, dir.Path(leak.HTMLFile))) {
+		if !bytes.Equal(page, readFile(t, dir.Path(rundir.HTMLFile))) {
 			t.Error("the page has changed")
 		}
 	})
 	t.Run("an edited sample changes the verdict", func(t *testing.T) {
 		edited := copyRun(t, dir)
-		if err := os.Remove(edited.Path(leak.VerdictFile)); err != nil {
+		if err := os.Remove(edited.Path(rundir.VerdictFile)); err != nil {
 			t.Fatal(err)
 		}
 		changed := readRecord(t, edited)
@@ -79,14 +80,14 @@ func TestSmoke(t *testing.T) {
 			fixed.Snapshots[i].Sample("goroutine").Values["count"] += float64(50 * i)
 		}
 		fixed.Idle.Sample("goroutine").Values["count"] += float64(50 * (len(fixed.Snapshots) - 1))
-		writeJSON(t, edited.Path(leak.RecordFile), changed)
+		writeJSON(t, edited.Path(rundir.RecordFile), changed)
 		if r := run(t, "judge", string(edited)); r.code != leak.ExitNotMet || !strings.Contains(strings.Join(strings.Fields(r.stdout), " "), "fixed leaks") {
 			t.Error(r)
 		}
 	})
 	t.Run("a fingerprint that is not seen is not reproduced", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "absurd.yaml")
-		text := strings.Replace(string(readFile(t, dir.Path(leak.ScenarioFile))), "state: chan send", "state: chan send\n        maxPerOp: 1000", 1)
+		text := strings.Replace(string(readFile(t, dir.Path(rundir.ScenarioFile))), "state: chan send", "state: chan send\n        maxPerOp: 1000", 1)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

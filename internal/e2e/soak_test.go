@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // soakScenario observes a running service that does not leak, with rounds of the minimum length.
@@ -91,7 +92,7 @@ func TestSoak(t *testing.T) {
 	if err := os.WriteFile(wait, []byte(waitForRounds), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	observe := []string{"--rounds", "7", "--max-rounds", "21", "--operations", "15", "--max-heap", "2KiB", "--", "sh", wait, dir.Path(leak.RecordFile), "15"}
+	observe := []string{"--rounds", "7", "--max-rounds", "21", "--operations", "15", "--max-heap", "2KiB", "--", "sh", wait, dir.Path(rundir.RecordFile), "15"}
 	if long > 0 { // an operation is a tenth of a second
 		slice := (long - 90*time.Second) / 14
 		observe = []string{"--rounds", "12", "--operations", strconv.Itoa(int(slice / (100 * time.Millisecond))), "--max-heap", "512", "--", "sleep", fmt.Sprintf("%.0f", slice.Seconds())}
@@ -128,7 +129,7 @@ func TestSoak(t *testing.T) {
 	if record := readRecord(t, dir); record.SoakOver() != (long > 0) {
 		t.Errorf("over: %v", record.SoakOver())
 	}
-	info, err := os.Stat(dir.Path(leak.RecordFile))
+	info, err := os.Stat(dir.Path(rundir.RecordFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +145,7 @@ var loggedRound = regexp.MustCompile(`: round (\d+)/\d+  `)
 
 // checkKilled checks the record of a killed leakrig. The record has all earlier rounds, all reported ones and at most
 // one more, with all their operations. It returns the number of rounds.
-func checkKilled(t *testing.T, i, before int, said string, dir leak.RunDir) (rounds int) {
+func checkKilled(t *testing.T, i, before int, said string, dir rundir.Dir) (rounds int) {
 	t.Helper()
 	v := soaked(t, dir)
 	rounds = v.Soak.Rounds
@@ -212,7 +213,7 @@ func TestSoakEndsEarly(t *testing.T) {
 }
 
 // soaked returns the record of the only variant of the soak.
-func soaked(t *testing.T, dir leak.RunDir) *leak.VariantRecord {
+func soaked(t *testing.T, dir rundir.Dir) *leak.VariantRecord {
 	t.Helper()
 	v := readRecord(t, dir).Variant("healthy")
 	if v == nil || v.Soak == nil {
@@ -222,7 +223,7 @@ func soaked(t *testing.T, dir leak.RunDir) *leak.VariantRecord {
 }
 
 // sizeOf returns the total size of the files in a folder, in bytes.
-func sizeOf(t *testing.T, dir leak.RunDir) (size int64) {
+func sizeOf(t *testing.T, dir rundir.Dir) (size int64) {
 	t.Helper()
 	err := filepath.WalkDir(string(dir), func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

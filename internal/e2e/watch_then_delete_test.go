@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 const receive = "k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive"
@@ -318,11 +319,11 @@ func readFile(t *testing.T, path string) []byte {
 	return data
 }
 
-func copyRun(t *testing.T, dir leak.RunDir) leak.RunDir {
+func copyRun(t *testing.T, dir rundir.Dir) rundir.Dir {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "copy")
 	if err := os.CopyFS(to, os.DirFS(string(dir))); err != nil {
 		t.Fatal(err)
 	}
-	return leak.RunDir(to)
+	return rundir.Dir(to)
 }

@@ -1,4 +1,4 @@
-package leak
+package rundir
 
 import (
 	"bytes"
@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/leakrig/leakrig/leak"
 )
 
 // sealedSince is the first version of records whose every file is covered by a checksum.
@@ -76,7 +78,7 @@ func checkSum(to string, text []byte) (sealed, fits bool) {
 }
 
 // recordSum is the checksum that run.json carries, "" where it has none.
-func (d RunDir) recordSum() string {
+func (d Dir) recordSum() string {
 	f, err := os.Open(d.Path(RecordFile))
 	if err != nil {
 		return ""
@@ -106,7 +108,7 @@ const (
 
 // ReadSealed is ReadRecord and also reports whether the record and its files are unchanged. Samples no longer name
 // raw files that are missing.
-func (d RunDir) ReadSealed(depth Depth) (*Record, Seal, error) {
+func (d Dir) ReadSealed(depth Depth) (*leak.Record, Seal, error) {
 	r, seal, err := d.readRecord()
 	if err != nil {
 		return r, seal, err
@@ -145,7 +147,7 @@ func (d RunDir) ReadSealed(depth Depth) (*Record, Seal, error) {
 
 // CheckVerdict adds problems of verdict.json to the seal of its record. A run without a verdict is valid: it was not
 // judged yet.
-func (d RunDir) CheckVerdict(seal Seal) Seal {
+func (d Dir) CheckVerdict(seal Seal) Seal {
 	data, err := d.readFile(VerdictFile)
 	if err != nil || seal.Unsealed {
 		return seal
@@ -160,7 +162,7 @@ func (d RunDir) CheckVerdict(seal Seal) Seal {
 }
 
 // Hash is the SHA-256 of a regular file of the run directory, in hexadecimal digits.
-func (d RunDir) Hash(name string) (string, error) {
+func (d Dir) Hash(name string) (string, error) {
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
 		return "", fmt.Errorf("%s leads out of the run directory", name)
 	}
@@ -189,13 +191,13 @@ func HashOf(data []byte) string {
 }
 
 // KeepHashes forgets the hashes of raw files that no sample names any more.
-func KeepHashes(r *Record) {
+func KeepHashes(r *leak.Record) {
 	named := rawFiles(r)
 	maps.DeleteFunc(r.Hashes, func(name, _ string) bool { return name != ScenarioFile && !named[name] })
 }
 
 // rawFiles are the raw files that the samples name.
-func rawFiles(r *Record) map[string]bool {
+func rawFiles(r *leak.Record) map[string]bool {
 	files := map[string]bool{}
 	for s := range everySample(r) {
 		for _, name := range s.Files {
@@ -206,8 +208,8 @@ func rawFiles(r *Record) map[string]bool {
 }
 
 // everySample yields the samples of all variants and their replicas.
-func everySample(r *Record) func(func(*Sample) bool) {
-	return func(yield func(*Sample) bool) {
+func everySample(r *leak.Record) func(func(*leak.Sample) bool) {
+	return func(yield func(*leak.Sample) bool) {
 		for i := range r.Variants {
 			if !samplesOf(&r.Variants[i], yield) {
 				return
@@ -216,8 +218,8 @@ func everySample(r *Record) func(func(*Sample) bool) {
 	}
 }
 
-func samplesOf(v *VariantRecord, yield func(*Sample) bool) bool {
-	shots := make([]*Snapshot, 0, len(v.Control)+len(v.Snapshots)+1)
+func samplesOf(v *leak.VariantRecord, yield func(*leak.Sample) bool) bool {
+	shots := make([]*leak.Snapshot, 0, len(v.Control)+len(v.Snapshots)+1)
 	for i := range v.Control {
 		shots = append(shots, &v.Control[i])
 	}

@@ -1,4 +1,5 @@
-package leak
+// Package display writes values and untrusted text for people.
+package display
 
 import (
 	"fmt"
@@ -7,17 +8,17 @@ import (
 	"strings"
 )
 
-// FormatValue writes v in unit for people: "12", "0.97", "1.5 MiB". Counts have no unit appended.
-func FormatValue(v float64, unit string) string {
+// Value writes v in unit for people: "12", "0.97", "1.5 MiB". Counts have no unit appended.
+func Value(v float64, unit string) string {
 	if unit == "bytes" {
 		return formatBytes(v)
 	}
 	return formatCount(v)
 }
 
-// FormatDelta is FormatValue with an explicit sign.
-func FormatDelta(v float64, unit string) string {
-	s := FormatValue(math.Abs(v), unit)
+// Delta is Value with an explicit sign.
+func Delta(v float64, unit string) string {
+	s := Value(math.Abs(v), unit)
 	switch {
 	case strings.Trim(strings.Split(s, " ")[0], "0.") == "":
 		return s
@@ -27,21 +28,21 @@ func FormatDelta(v float64, unit string) string {
 	return "+" + s
 }
 
-// FormatRate formats growth per operation with its sign: "+1.00", "+14.6 KiB", "0". It ignores fractions of a byte
+// Rate formats growth per operation with its sign: "+1.00", "+14.6 KiB", "0". It ignores fractions of a byte
 // and rounding noise of a fit.
-func FormatRate(v float64, unit string) string {
+func Rate(v float64, unit string) string {
 	a := math.Abs(v)
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return "n/a"
 	case unit == "bytes" && a < 1<<10:
-		return FormatDelta(math.Round(v), unit)
+		return Delta(math.Round(v), unit)
 	case unit == "bytes":
-		return FormatDelta(v, unit)
+		return Delta(v, unit)
 	case a < 1e-4:
 		return "0"
 	case a < 0.01:
-		return FormatDelta(v, unit)
+		return Delta(v, unit)
 	case v < 0:
 		return fmt.Sprintf("−%.2f", a)
 	}

@@ -1,4 +1,4 @@
-package leak
+package rundir
 
 import (
 	"encoding/json"
@@ -62,7 +62,7 @@ func TestAttackWords(t *testing.T) {
 		r.Parameters = map[string]string{"secret": word, "n": "123456"}
 		var s Secrets
 		s.AddAll(word, "123456")
-		d := RunDir(t.TempDir())
+		d := Dir(t.TempDir())
 		if err := d.WriteRecord(r, s...); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestAttackCommandLines(t *testing.T) {
 
 // A record that leads out of its run directory has no seal that holds, and nothing there is read.
 func TestAttackHashes(t *testing.T) {
-	d := RunDir(t.TempDir())
+	d := Dir(t.TempDir())
 	for _, name := range []string{"../x", "/etc/passwd", "a/../../x", ""} {
 		if _, err := d.Hash(name); err == nil {
 			t.Errorf("%q is read", name)

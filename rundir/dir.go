@@ -1,4 +1,6 @@
-package leak
+// Package rundir reads and writes run directories: records, raw files, logs and verdicts. It seals them with checksums,
+// salvages damaged ones, and removes secrets.
+package rundir
 
 import (
 	"bufio"
@@ -9,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"github.com/leakrig/leakrig/leak"
 )
 
 // Files of a run directory.
@@ -31,22 +35,22 @@ func ReplicaDir(replica int) string { return "replica-" + strconv.Itoa(replica) 
 // maxJSON bounds what is read back: a record of 100 rounds with 10,000 stacks stays below it.
 const maxJSON = 512 << 20
 
-// RunDir is the folder of one run.
-type RunDir string
+// Dir is the folder of one run.
+type Dir string
 
 // Path joins elements onto the folder.
-func (d RunDir) Path(elem ...string) string {
+func (d Dir) Path(elem ...string) string {
 	return filepath.Join(append([]string{string(d)}, elem...)...)
 }
 
 // WriteFile writes a file of the run directory whole or not at all. It does not make the run directory:
 // one that was removed has lost what the record refers to.
-func (d RunDir) WriteFile(name string, data []byte) error {
+func (d Dir) WriteFile(name string, data []byte) error {
 	return d.WriteWith(name, write(data))
 }
 
 // WriteWith is WriteFile for what is written piece by piece.
-func (d RunDir) WriteWith(name string, write func(io.Writer) error) error {
+func (d Dir) WriteWith(name string, write func(io.Writer) error) error {
 	if _, err := os.Stat(string(d)); err != nil {
 		return diskHint(fmt.Errorf("run directory: %w", err))
 	}
@@ -91,11 +95,11 @@ func writeFile(path string, write func(io.Writer) error) error {
 }
 
 func diskHint(err error) error {
-	return WithHint(err, "is the disk full or the folder read-only? `leakrig run --runs-dir` names another one")
+	return leak.WithHint(err, "is the disk full or the folder read-only? `leakrig run --runs-dir` names another one")
 }
 
 // WriteRecord writes run.json, without the secrets and with its checksum.
-func (d RunDir) WriteRecord(r *Record, secrets ...string) error {
+func (d Dir) WriteRecord(r *leak.Record, secrets ...string) error {
 	data, err := json.MarshalIndent(r, "", " ")
 	if err == nil {
 		err = d.WriteFile(RecordFile, Sealed(Secrets(secrets).RedactJSON(data)))
@@ -107,7 +111,7 @@ func (d RunDir) WriteRecord(r *Record, secrets ...string) error {
 }
 
 // WriteVerdict writes verdict.json, with a checksum that only fits the record that is there.
-func (d RunDir) WriteVerdict(v *Verdict) error {
+func (d Dir) WriteVerdict(v *leak.Verdict) error {
 	data, err := json.MarshalIndent(v, "", " ")
 	if err == nil {
 		err = d.WriteFile(VerdictFile, sealedFor(d.recordSum(), data))
@@ -118,7 +122,7 @@ func (d RunDir) WriteVerdict(v *Verdict) error {
 	return nil
 }
 
-func (d RunDir) writeJSON(name string, v any) error {
+func (d Dir) writeJSON(name string, v any) error {
 	data, err := json.MarshalIndent(v, "", " ")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
@@ -131,26 +135,26 @@ func (d RunDir) writeJSON(name string, v any) error {
 
 // ReadRecord reads run.json. Of one that is damaged it takes the whole rounds before the damage, and says so
 // in the record's Failure; one that was changed since has a warning. It refuses what is newer than this build.
-func (d RunDir) ReadRecord() (*Record, error) {
+func (d Dir) ReadRecord() (*leak.Record, error) {
 	r, _, err := d.readRecord()
 	return r, err
 }
 
 // readRecord also returns what is wrong with the record's own checksum.
-func (d RunDir) readRecord() (*Record, Seal, error) {
+func (d Dir) readRecord() (*leak.Record, Seal, error) {
 	data, err := d.readFile(RecordFile)
 	if err != nil {
 		return nil, Seal{}, err
 	}
 	var seal Seal
-	var r Record
+	var r leak.Record
 	if broken := json.Unmarshal(data, &r); broken != nil {
-		r = Record{}
+		r = leak.Record{}
 		whole, ok := salvaged(data, broken)
 		if !ok || json.Unmarshal(whole, &r) != nil {
 			return nil, seal, damaged(RecordFile, broken)
 		}
-		r.Failure = &Failure{
+		r.Failure = &leak.Failure{
 			Message: fmt.Sprintf("%s is damaged, and only the rounds before the damage could be read: %v", RecordFile, broken),
 			Hint:    "the raw profiles next to it still open in `go tool pprof`",
 		}
@@ -167,18 +171,18 @@ func (d RunDir) readRecord() (*Record, Seal, error) {
 		r.Warnings = append(r.Warnings, seal.Altered...)
 	}
 	if r.Schema < 1 {
-		return nil, seal, WithHint(fmt.Errorf("read %s: no schema version", RecordFile), "is %s a run directory?", d)
+		return nil, seal, leak.WithHint(fmt.Errorf("read %s: no schema version", RecordFile), "is %s a run directory?", d)
 	}
-	if r.Schema > RecordSchema {
-		return nil, seal, WithHint(fmt.Errorf("read %s: written with schema %d, this build reads up to %d", RecordFile, r.Schema, RecordSchema),
+	if r.Schema > leak.RecordSchema {
+		return nil, seal, leak.WithHint(fmt.Errorf("read %s: written with schema %d, this build reads up to %d", RecordFile, r.Schema, leak.RecordSchema),
 			"use a newer leakrig")
 	}
 	return &r, seal, nil
 }
 
 // ReadVerdict reads verdict.json.
-func (d RunDir) ReadVerdict() (*Verdict, error) {
-	var v Verdict
+func (d Dir) ReadVerdict() (*leak.Verdict, error) {
+	var v leak.Verdict
 	if err := d.readJSON(VerdictFile, &v); err != nil {
 		return nil, err
 	}
@@ -186,10 +190,10 @@ func (d RunDir) ReadVerdict() (*Verdict, error) {
 }
 
 // WriteSources writes sources.json.
-func (d RunDir) WriteSources(s Sources) error { return d.writeJSON(SourcesFile, s) }
+func (d Dir) WriteSources(s Sources) error { return d.writeJSON(SourcesFile, s) }
 
 // ReadSources reads sources.json, nil where there is none.
-func (d RunDir) ReadSources() (Sources, error) {
+func (d Dir) ReadSources() (Sources, error) {
 	var s Sources
 	if err := d.readJSON(SourcesFile, &s); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
@@ -198,21 +202,21 @@ func (d RunDir) ReadSources() (Sources, error) {
 }
 
 // ReadVerdictFile reads a verdict.json that lies anywhere, or that of a run directory.
-func ReadVerdictFile(path string) (*Verdict, error) {
+func ReadVerdictFile(path string) (*leak.Verdict, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return RunDir(path).ReadVerdict()
+		return Dir(path).ReadVerdict()
 	}
-	var v Verdict
-	if err := RunDir(filepath.Dir(path)).readJSON(filepath.Base(path), &v); err != nil {
+	var v leak.Verdict
+	if err := Dir(filepath.Dir(path)).readJSON(filepath.Base(path), &v); err != nil {
 		return nil, err
 	}
-	if v.Schema < 1 || v.Schema > VerdictSchema {
-		return nil, WithHint(fmt.Errorf("read %s: not a verdict of a version that this build reads", path), "it is the verdict.json of a run directory")
+	if v.Schema < 1 || v.Schema > leak.VerdictSchema {
+		return nil, leak.WithHint(fmt.Errorf("read %s: not a verdict of a version that this build reads", path), "it is the verdict.json of a run directory")
 	}
 	return &v, nil
 }
 
-func (d RunDir) readJSON(name string, v any) error {
+func (d Dir) readJSON(name string, v any) error {
 	data, err := d.readFile(name)
 	if err != nil {
 		return err
@@ -223,10 +227,10 @@ func (d RunDir) readJSON(name string, v any) error {
 	return nil
 }
 
-func (d RunDir) readFile(name string) ([]byte, error) {
+func (d Dir) readFile(name string) ([]byte, error) {
 	f, err := os.Open(d.Path(name))
 	if err != nil {
-		return nil, WithHint(fmt.Errorf("read %s: %w", name, err), "a run directory is what `leakrig run` names at its end, runs/<scenario>/<time>")
+		return nil, leak.WithHint(fmt.Errorf("read %s: %w", name, err), "a run directory is what `leakrig run` names at its end, runs/<scenario>/<time>")
 	}
 	defer f.Close()
 	data, err := ReadBounded(f, maxJSON)
@@ -246,7 +250,7 @@ func ReadBounded(r io.Reader, limit int64) ([]byte, error) {
 }
 
 func damaged(name string, err error) error {
-	return WithHint(fmt.Errorf("read %s: %w", name, err), "the file is damaged; the raw profiles next to it still open in `go tool pprof`")
+	return leak.WithHint(fmt.Errorf("read %s: %w", name, err), "the file is damaged; the raw profiles next to it still open in `go tool pprof`")
 }
 
 // Excerpt is a few lines of a source file.

@@ -1,4 +1,4 @@
-package leak
+package display
 
 import (
 	"crypto/sha256"

@@ -1,4 +1,4 @@
-package leak
+package rundir
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/leakrig/leakrig/leak"
 )
 
 // names lists a folder, temporary files included.
@@ -27,7 +29,7 @@ func names(t *testing.T, dir string) []string {
 }
 
 func TestWriteFile(t *testing.T) {
-	d := RunDir(t.TempDir())
+	d := Dir(t.TempDir())
 	for _, content := range []string{"first", "the second, longer", ""} {
 		if err := d.WriteFile("leaky/round-0/heap.pb.gz", []byte(content)); err != nil {
 			t.Fatal(err)
@@ -49,7 +51,7 @@ func TestWriteFile(t *testing.T) {
 // A write that fails leaves what was there, no temporary file, and a hint.
 func TestWriteFileFails(t *testing.T) {
 	dir := t.TempDir()
-	d := RunDir(dir)
+	d := Dir(dir)
 	// The target is a folder: the write to the temporary file succeeds, the rename does not.
 	if err := os.MkdirAll(d.Path("run.json", "old"), 0o700); err != nil {
 		t.Fatal(err)
@@ -58,7 +60,7 @@ func TestWriteFileFails(t *testing.T) {
 	if err := d.WriteFile("file", []byte("old")); err != nil {
 		t.Fatal(err)
 	}
-	gone := RunDir(filepath.Join(dir, "gone"))
+	gone := Dir(filepath.Join(dir, "gone"))
 	for _, c := range []struct {
 		name string
 		err  error
@@ -66,10 +68,10 @@ func TestWriteFileFails(t *testing.T) {
 		{"the target is a folder", d.WriteFile("run.json", []byte("new"))},
 		{"the parent is a file", d.WriteFile("file/below", []byte("new"))},
 		{"the run directory was removed", gone.WriteFile("run.json", []byte("new"))},
-		{"so for a record", gone.WriteRecord(&Record{})},
+		{"so for a record", gone.WriteRecord(&leak.Record{})},
 	} {
-		if c.err == nil || Hint(c.err) == "" {
-			t.Errorf("%s: %v, hint %q", c.name, c.err, Hint(c.err))
+		if c.err == nil || leak.Hint(c.err) == "" {
+			t.Errorf("%s: %v, hint %q", c.name, c.err, leak.Hint(c.err))
 		}
 	}
 	if got := strings.Join(names(t, dir), " "); got != "file run.json" {
@@ -80,21 +82,21 @@ func TestWriteFileFails(t *testing.T) {
 	}
 }
 
-func sampleRecord() *Record {
-	creator := Frame{Func: "watch.New", Line: 40}
-	stack := Stack{State: "chan send", Frames: []Frame{{Func: "watch.receive", File: "w.go", Line: 76}}, Creator: &creator}
+func sampleRecord() *leak.Record {
+	creator := leak.Frame{Func: "watch.New", Line: 40}
+	stack := leak.Stack{State: "chan send", Frames: []leak.Frame{{Func: "watch.receive", File: "w.go", Line: 76}}, Creator: &creator}
 	at := time.Date(2026, 3, 1, 12, 0, 0, 5e6, time.UTC)
-	return &Record{
-		Schema: RecordSchema, Scenario: "s", Leakrig: "v1", Started: at,
-		Metrics: map[string]Metric{"goroutine.count": {Name: "count", Unit: "goroutines"}},
-		Plan:    Plan{Variants: []string{"leaky"}, Warmup: 1, Rounds: 5},
-		Variants: []VariantRecord{{
-			Name: "leaky", Stacks: map[string]Stack{stack.ID(): stack},
-			Snapshots: []Snapshot{{
-				Time: at, Settle: SettleResult{Settled: true, Reason: "“quiet”", Seconds: 2, Polls: 10},
-				Samples: []Sample{{
+	return &leak.Record{
+		Schema: leak.RecordSchema, Scenario: "s", Leakrig: "v1", Started: at,
+		Metrics: map[string]leak.Metric{"goroutine.count": {Name: "count", Unit: "goroutines"}},
+		Plan:    leak.Plan{Variants: []string{"leaky"}, Warmup: 1, Rounds: 5},
+		Variants: []leak.VariantRecord{{
+			Name: "leaky", Stacks: map[string]leak.Stack{stack.ID(): stack},
+			Snapshots: []leak.Snapshot{{
+				Time: at, Settle: leak.SettleResult{Settled: true, Reason: "“quiet”", Seconds: 2, Polls: 10},
+				Samples: []leak.Sample{{
 					Probe: "goroutine", Values: map[string]float64{"count": 8},
-					Groups: map[string][]Group{"dump": {{Stack: stack.ID(), Count: 8}}}, Files: []string{"leaky/round-0/goroutine.pb.gz"},
+					Groups: map[string][]leak.Group{"dump": {{Stack: stack.ID(), Count: 8}}}, Files: []string{"leaky/round-0/goroutine.pb.gz"},
 				}},
 			}},
 		}},
@@ -102,7 +104,7 @@ func sampleRecord() *Record {
 }
 
 func TestRecordRoundTrip(t *testing.T) {
-	d, want := RunDir(t.TempDir()), sampleRecord()
+	d, want := Dir(t.TempDir()), sampleRecord()
 	if err := d.WriteRecord(want); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +119,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	if v.Final() != &v.Snapshots[0] || v.Final().Sample("goroutine") == nil || v.Final().Sample("heap") != nil {
 		t.Error("the samples are not found")
 	}
-	if (&VariantRecord{}).Final() != nil {
+	if (&leak.VariantRecord{}).Final() != nil {
 		t.Error("a variant without snapshots has a final one")
 	}
 }
@@ -125,7 +127,7 @@ func TestRecordRoundTrip(t *testing.T) {
 // TestReadRecordTruncated checks that a truncated record is reported as such and returns the complete rounds before
 // the cut.
 func TestReadRecordTruncated(t *testing.T) {
-	d := RunDir(t.TempDir())
+	d := Dir(t.TempDir())
 	want, whole := threeRounds(t, d)
 	rounds := 0
 	for n := range len(bytes.TrimSpace(whole)) {
@@ -134,7 +136,7 @@ func TestReadRecordTruncated(t *testing.T) {
 		}
 		r, err := d.ReadRecord()
 		if err != nil {
-			if r != nil || Hint(err) == "" || rounds > 0 {
+			if r != nil || leak.Hint(err) == "" || rounds > 0 {
 				t.Fatalf("cut after %d of %d bytes: %v, %v", n, len(whole), r, err)
 			}
 			continue
@@ -155,7 +157,7 @@ func TestReadRecordTruncated(t *testing.T) {
 
 // TestReadRecordCorrupted checks that a record with any changed byte is reported as such.
 func TestReadRecordCorrupted(t *testing.T) {
-	d := RunDir(t.TempDir())
+	d := Dir(t.TempDir())
 	_, whole := threeRounds(t, d)
 	for i := range whole {
 		others := []byte{'"', '7', ',', '}', ' ', 0, 0xff}
@@ -176,20 +178,20 @@ func TestReadRecordCorrupted(t *testing.T) {
 
 // FuzzReadRecord checks that run.json is read, salvaged, or refused with a reason.
 func FuzzReadRecord(f *testing.F) {
-	_, whole := threeRounds(f, RunDir(f.TempDir()))
+	_, whole := threeRounds(f, Dir(f.TempDir()))
 	f.Add(whole)
 	f.Add(whole[:len(whole)*2/3])
 	f.Add([]byte(`{"schema":1,"variants":[{"snapshots":[{"round":-1},{}]}]}`))
-	d := RunDir(f.TempDir())
+	d := Dir(f.TempDir())
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if err := os.WriteFile(d.Path(RecordFile), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		r, err := d.ReadRecord()
 		switch {
-		case err != nil && (r != nil || Hint(err) == ""):
-			t.Errorf("%v, %v, hint %q", r, err, Hint(err))
-		case err == nil && (r.Schema < 1 || r.Schema > RecordSchema):
+		case err != nil && (r != nil || leak.Hint(err) == ""):
+			t.Errorf("%v, %v, hint %q", r, err, leak.Hint(err))
+		case err == nil && (r.Schema < 1 || r.Schema > leak.RecordSchema):
 			t.Errorf("schema %d was read", r.Schema)
 		case err == nil:
 			for i := range r.Variants { // what everything that reads a record asks first
@@ -201,7 +203,7 @@ func FuzzReadRecord(f *testing.F) {
 }
 
 // threeRounds writes a record with three snapshots and returns it, and its text.
-func threeRounds(t testing.TB, d RunDir) (*Record, []byte) {
+func threeRounds(t testing.TB, d Dir) (*leak.Record, []byte) {
 	t.Helper()
 	r := sampleRecord()
 	v := &r.Variants[0]
@@ -224,25 +226,25 @@ func TestReadRecordRefuses(t *testing.T) {
 		{"nothing in it", `{}`, "no schema version"},
 		{"null", `null`, "no schema version"},
 		{"negative", `{"schema":-1}`, "no schema version"},
-		{"a newer schema", fmt.Sprintf(`{"schema":%d}`, RecordSchema+1), "written with schema 3, this build reads up to 2"},
+		{"a newer schema", fmt.Sprintf(`{"schema":%d}`, leak.RecordSchema+1), "written with schema 3, this build reads up to 2"},
 	} {
-		d := RunDir(t.TempDir())
+		d := Dir(t.TempDir())
 		if err := d.WriteFile(RecordFile, []byte(c.content)); err != nil {
 			t.Fatal(err)
 		}
 		r, err := d.ReadRecord()
-		if err == nil || r != nil || !strings.Contains(err.Error(), c.want) || Hint(err) == "" {
-			t.Errorf("%s: %v, %v (hint %q)", c.name, r, err, Hint(err))
+		if err == nil || r != nil || !strings.Contains(err.Error(), c.want) || leak.Hint(err) == "" {
+			t.Errorf("%s: %v, %v (hint %q)", c.name, r, err, leak.Hint(err))
 		}
 	}
-	for name, read := range map[string]func(RunDir) error{
-		"record":  func(d RunDir) error { _, err := d.ReadRecord(); return err },
-		"verdict": func(d RunDir) error { _, err := d.ReadVerdict(); return err },
+	for name, read := range map[string]func(Dir) error{
+		"record":  func(d Dir) error { _, err := d.ReadRecord(); return err },
+		"verdict": func(d Dir) error { _, err := d.ReadVerdict(); return err },
 	} {
 		// Not a run directory, or none at all.
-		for _, d := range []RunDir{RunDir(t.TempDir()), RunDir(filepath.Join(t.TempDir(), "none"))} {
-			if err := read(d); !errors.Is(err, os.ErrNotExist) || !strings.Contains(Hint(err), "leakrig run") {
-				t.Errorf("%s: %v (hint %q)", name, err, Hint(err))
+		for _, d := range []Dir{Dir(t.TempDir()), Dir(filepath.Join(t.TempDir(), "none"))} {
+			if err := read(d); !errors.Is(err, os.ErrNotExist) || !strings.Contains(leak.Hint(err), "leakrig run") {
+				t.Errorf("%s: %v (hint %q)", name, err, leak.Hint(err))
 			}
 		}
 	}
@@ -250,7 +252,7 @@ func TestReadRecordRefuses(t *testing.T) {
 
 func TestHint(t *testing.T) {
 	plain := errors.New("broken")
-	inner := WithHint(plain, "mend %s", "it")
+	inner := leak.WithHint(plain, "mend %s", "it")
 	for _, c := range []struct {
 		err  error
 		want string
@@ -258,17 +260,17 @@ func TestHint(t *testing.T) {
 		{nil, ""},
 		{plain, ""},
 		{inner, "mend it"},
-		{fmt.Errorf("round 3: %w", inner), "mend it"},                // through a wrap
-		{errors.Join(plain, inner), "mend it"},                       // among others
-		{WithHint(fmt.Errorf("round 3: %w", inner), "stop"), "stop"}, // the outermost wins
+		{fmt.Errorf("round 3: %w", inner), "mend it"},                     // through a wrap
+		{errors.Join(plain, inner), "mend it"},                            // among others
+		{leak.WithHint(fmt.Errorf("round 3: %w", inner), "stop"), "stop"}, // the outermost wins
 		{&DiskError{inner}, "mend it"},
-		{&UsageError{inner}, "mend it"},
+		{&leak.UsageError{Err: inner}, "mend it"},
 	} {
-		if got := Hint(c.err); got != c.want {
+		if got := leak.Hint(c.err); got != c.want {
 			t.Errorf("hint of %v is %q, want %q", c.err, got, c.want)
 		}
 	}
-	if WithHint(nil, "x") != nil {
+	if leak.WithHint(nil, "x") != nil {
 		t.Error("a hint made an error of nothing")
 	}
 	if inner.Error() != "broken" || !errors.Is(inner, plain) {

@@ -1,4 +1,4 @@
-package leak
+package rundir
 
 import (
 	"bytes"
@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // Bytes kept of the beginning of a log, and the minimum kept of its end.
@@ -14,9 +16,9 @@ const (
 	logTail = 16 << 20
 )
 
-// LogFile is the file that a subject's output goes to. It keeps the first 32 MiB and at least the last 16, with a mark
+// Log is the file that a subject's output goes to. It keeps the first 32 MiB and at least the last 16, with a mark
 // between them, and never more than 64 MiB: a subject may write for as long as it runs.
-type LogFile struct {
+type Log struct {
 	f       *os.File
 	size    int64
 	mark    int64 // where the tail begins, after its mark; 0 while all is kept
@@ -24,7 +26,7 @@ type LogFile struct {
 }
 
 // OpenLog opens a log for more output, and makes it where there is none.
-func OpenLog(path string) (*LogFile, error) {
+func OpenLog(path string) (*Log, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
@@ -34,11 +36,11 @@ func OpenLog(path string) (*LogFile, error) {
 		f.Close()
 		return nil, err
 	}
-	return &LogFile{f: f, size: size}, nil
+	return &Log{f: f, size: size}, nil
 }
 
 // Write appends.
-func (l *LogFile) Write(p []byte) (int, error) {
+func (l *Log) Write(p []byte) (int, error) {
 	written := 0
 	for len(p) > 0 {
 		if room := logHead + 2*logTail - l.size; room <= 0 {
@@ -61,14 +63,14 @@ func (l *LogFile) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-func (l *LogFile) write(p []byte) (int, error) {
+func (l *Log) write(p []byte) (int, error) {
 	n, err := l.f.WriteAt(p, l.size)
 	l.size += int64(n)
 	return n, err
 }
 
 // drop removes the middle: everything between the first logHead and the last logTail bytes. The tail starts with a whole line.
-func (l *LogFile) drop() error {
+func (l *Log) drop() error {
 	tail := make([]byte, logTail)
 	n, err := l.f.ReadAt(tail, l.size-logTail)
 	if err != nil && err != io.EOF {
@@ -94,11 +96,11 @@ func (l *LogFile) drop() error {
 }
 
 // Close closes the file.
-func (l *LogFile) Close() error { return l.f.Close() }
+func (l *Log) Close() error { return l.f.Close() }
 
-// LastWords returns the last lines of a subject's log, quoted, for the error that reports its death; "" if the log is
+// LogTail returns the last lines of a subject's log, quoted, for the error that reports its death; "" if the log is
 // empty.
-func LastWords(log string) string {
+func LogTail(log string) string {
 	const lines, bytes = 4, 2048
 	f, err := os.Open(log)
 	if err != nil {
@@ -114,5 +116,5 @@ func LastWords(log string) string {
 	if last == "" {
 		return ""
 	}
-	return "\nits last words:\n" + Quote(last)
+	return "\nits last words:\n" + display.Quote(last)
 }

@@ -1,4 +1,4 @@
-package leak
+package display_test
 
 import (
 	"bytes"
@@ -9,6 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // commands are what CI systems, terminals and editors obey, and what must not be left of each.
@@ -36,7 +40,7 @@ func TestAttackCommands(t *testing.T) {
 	for _, c := range commands {
 		var whole, bytewise bytes.Buffer
 		for w, size := range map[*bytes.Buffer]int{&whole: len(c.text), &bytewise: 1} {
-			out := NewOutput(w)
+			out := display.NewOutput(w)
 			for i := 0; i < len(c.text); i += size {
 				if _, err := out.Write([]byte(c.text[i : i+size])); err != nil {
 					t.Fatal(err)
@@ -47,8 +51,8 @@ func TestAttackCommands(t *testing.T) {
 			}
 		}
 		for how, got := range map[string]string{
-			"Printable": Printable(c.text), "written whole": whole.String(), "written byte by byte": bytewise.String(),
-			"OneLine": OneLine(c.text, 1000), "Quote": Quote(c.text), "Name": Name(c.text),
+			"Printable": display.Printable(c.text), "written whole": whole.String(), "written byte by byte": bytewise.String(),
+			"OneLine": display.OneLine(c.text, 1000), "Quote": display.Quote(c.text), "Name": display.Name(c.text),
 		} {
 			left := false
 			for line := range strings.Lines(got) {
@@ -61,11 +65,11 @@ func TestAttackCommands(t *testing.T) {
 			if left {
 				t.Errorf("%s of %q: %q", how, c.text, got)
 			}
-			if again := Printable(got); again != got {
+			if again := display.Printable(got); again != got {
 				t.Errorf("%s of %q: %q becomes %q", how, c.text, got, again)
 			}
 		}
-		if strings.ContainsAny(OneLine(c.text, 1000)+Name(c.text), "\n\t") {
+		if strings.ContainsAny(display.OneLine(c.text, 1000)+display.Name(c.text), "\n\t") {
 			t.Errorf("%q: more than one line", c.text)
 		}
 		// JSON stays the same value.
@@ -74,13 +78,13 @@ func TestAttackCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 		var back string
-		if err := json.Unmarshal([]byte(Printable(string(data))), &back); err != nil || back != strings.ToValidUTF8(c.text, "\uFFFD") {
+		if err := json.Unmarshal([]byte(display.Printable(string(data))), &back); err != nil || back != strings.ToValidUTF8(c.text, "\uFFFD") {
 			t.Errorf("%q is %q in JSON, %v", c.text, back, err)
 		}
 	}
 	// Text without commands stays unchanged.
 	for _, text := range []string{"std::vector", "a::b\n", "## title\n[x](y)", "#[derive]", "a: b", "k8s.io/x.(*T[go.shape.int]).F", "über\t→\n"} {
-		if got := Printable(text); got != text {
+		if got := display.Printable(text); got != text {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
@@ -89,38 +93,38 @@ func TestAttackCommands(t *testing.T) {
 // A name is at most a little longer than 4 KiB, is one line, and stays another one than those that begin as it does.
 func TestAttackNames(t *testing.T) {
 	long := strings.Repeat("x", 60<<20)
-	a, b := Name(long), Name(long[1:]+"y")
+	a, b := display.Name(long), display.Name(long[1:]+"y")
 	if len(a) > 5<<10 || a == b || !strings.Contains(a, "…[cut: 62914560 bytes, ") {
 		t.Errorf("%d bytes: %.40q, and %.40q", len(a), a[len(a)-60:], b[len(b)-60:])
 	}
-	if c := Name(strings.Repeat("\x1b", 4096)); len(c) > 5<<10 || strings.Contains(c, "\x1b") {
+	if c := display.Name(strings.Repeat("\x1b", 4096)); len(c) > 5<<10 || strings.Contains(c, "\x1b") {
 		t.Errorf("%d bytes", len(c))
 	}
-	if c := Name(strings.Repeat("é", 4096)); len(c) > 5<<10 || strings.Contains(c, "\uFFFD") && !strings.HasSuffix(c, "]") {
+	if c := display.Name(strings.Repeat("é", 4096)); len(c) > 5<<10 || strings.Contains(c, "\uFFFD") && !strings.HasSuffix(c, "]") {
 		t.Errorf("%d bytes", len(c))
 	}
-	if got := Name("a\nb\tc"); got != `a\u000ab\u0009c` {
+	if got := display.Name("a\nb\tc"); got != `a\u000ab\u0009c` {
 		t.Errorf("%q", got)
 	}
-	if name := "k8s.io/x.(*T[...]).F·1"; Name(name) != name {
-		t.Errorf("%q", Name(name))
+	if name := "k8s.io/x.(*T[...]).F·1"; display.Name(name) != name {
+		t.Errorf("%q", display.Name(name))
 	}
 }
 
 // Standard output has an end.
 func TestAttackOutput(t *testing.T) {
 	var sink countingWriter
-	out := NewOutput(&sink)
+	out := display.NewOutput(&sink)
 	var err error
 	for range 100 {
 		if _, err = out.Write(bytes.Repeat([]byte("x"), 1<<20)); err != nil {
 			break
 		}
 	}
-	if !errors.Is(err, ErrOutput) || Hint(err) == "" || sink > MaxOutput {
+	if !errors.Is(err, display.ErrOutput) || leak.Hint(err) == "" || sink > display.MaxOutput {
 		t.Errorf("%d bytes, then %v", sink, err)
 	}
-	if err := WriteText(io.Discard, strings.Repeat("\x1b", MaxOutput/4)); !errors.Is(err, ErrOutput) {
+	if err := display.WriteText(io.Discard, strings.Repeat("\x1b", display.MaxOutput/4)); !errors.Is(err, display.ErrOutput) {
 		t.Errorf("a page that grows when it is made printable: %v", err)
 	}
 }
@@ -134,18 +138,18 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 
 // TestAttackDiff checks that a diff lists the largest changes and the number of the others, for any number of stacks.
 func TestAttackDiff(t *testing.T) {
-	d, m := &Diff{}, &Match{}
+	d, m := &leak.Diff{}, &leak.Match{}
 	name := strings.Repeat("<&>\"", 1000)
 	for i := range 20_000 {
-		s := StackGrowth{To: int64(20_000 - 2*i), Stack: Stack{Frames: []Frame{{Func: name, File: name}}}}
+		s := leak.StackGrowth{To: int64(20_000 - 2*i), Stack: leak.Stack{Frames: []leak.Frame{{Func: name, File: name}}}}
 		d.Stacks = append(d.Stacks, s)
-		m.Stacks, m.Unexplained = append(m.Stacks, MatchedStack{StackGrowth: s}), append(m.Unexplained, s)
+		m.Stacks, m.Unexplained = append(m.Stacks, leak.MatchedStack{StackGrowth: s}), append(m.Unexplained, s)
 	}
 	d.Fit()
 	m.Fit()
 	for _, v := range []any{d, m} {
 		data, err := json.MarshalIndent(v, "", " ")
-		if err != nil || len(data) > MaxOutput {
+		if err != nil || len(data) > display.MaxOutput {
 			t.Errorf("%d bytes, %v", len(data), err)
 		}
 	}
@@ -161,7 +165,7 @@ func TestAttackDiff(t *testing.T) {
 func TestAttackLogReopened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	for range 4 {
-		l, err := OpenLog(path)
+		l, err := rundir.OpenLog(path)
 		if err != nil {
 			t.Fatal(err)
 		}

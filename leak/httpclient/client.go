@@ -1,4 +1,5 @@
-package leak
+// Package httpclient is the HTTP client for subjects. It limits the time of a request and follows no redirect.
+package httpclient
 
 import (
 	"cmp"
@@ -9,6 +10,9 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // readTimeout bounds one request to a subject, from the dial to the last byte of the answer.
@@ -26,9 +30,9 @@ type RedirectError struct {
 
 func (e *RedirectError) Error() string { return "redirected to " + e.To }
 
-// NewClient returns the client for everything that is read from a subject: its pprof, its metrics, whether it is ready.
+// New returns the client for everything that is read from a subject: its pprof, its metrics, whether it is ready.
 // It follows no redirect, and a request ends after 30 s. Its user closes its idle connections.
-func NewClient(t http.RoundTripper) *http.Client {
+func New(t http.RoundTripper) *http.Client {
 	return &http.Client{Transport: t, CheckRedirect: RefuseRedirect, Timeout: readTimeout}
 }
 
@@ -39,13 +43,13 @@ func RefuseRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) > 0 {
 		e.From = shownURL(via[len(via)-1].URL)
 	}
-	return WithHint(e, "leakrig reads the address that it was given and no other; if %s is the subject, name it instead", e.To)
+	return leak.WithHint(e, "leakrig reads the address that it was given and no other; if %s is the subject, name it instead", e.To)
 }
 
 // shownURL is an address without what may be secret in it, on one line and not longer than an error should be.
 func shownURL(u *url.URL) string {
 	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-	return OneLine(shown.String(), maxShownURL)
+	return display.OneLine(shown.String(), maxShownURL)
 }
 
 // Get sends a GET request to a subject and closes the connection after the response: an open connection is a goroutine in
@@ -63,7 +67,7 @@ func Get(ctx context.Context, client *http.Client, address string, header http.H
 	if err != nil {
 		return nil, plainError(err)
 	}
-	resp.Status = OneLine(resp.Status, maxShownURL)
+	resp.Status = display.OneLine(resp.Status, maxShownURL)
 	return resp, nil
 }
 
@@ -71,7 +75,7 @@ func Get(ctx context.Context, client *http.Client, address string, header http.H
 func plainError(err error) error {
 	var redirect *RedirectError
 	if errors.As(err, &redirect) {
-		return WithHint(fmt.Errorf("GET %s: %w", redirect.From, redirect), "%s", Hint(err))
+		return leak.WithHint(fmt.Errorf("GET %s: %w", redirect.From, redirect), "%s", leak.Hint(err))
 	}
 	return err
 }
