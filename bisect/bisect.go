@@ -58,7 +58,7 @@ func (b *Bisection) Run(ctx context.Context, out io.Writer) (int, error) {
 		return 0, err
 	}
 	begun := time.Now()
-	b.Hidden.AddAll(session.KnownSecrets(b.Args)...)
+	b.KeepSecret(session.KnownSecrets(b.Args)...)
 	progress := terminal.NewProgress(os.Stderr)
 	progress.Secrets = b.Hidden
 	defer progress.Done()

@@ -156,7 +156,7 @@ func (o *Observation) Observe(ctx context.Context, out io.Writer) (int, error) {
 	if err := errors.Join(o.Absolute(), o.trim()); err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
-	o.Hidden.AddAll(KnownSecrets(o.Args)...)
+	o.KeepSecret(KnownSecrets(o.Args)...)
 	progress := o.newProgress(o.Hidden)
 	defer progress.Done()
 	if err := o.findProcess(ctx, progress); err != nil {

@@ -29,6 +29,7 @@ const checkEvery = 5 * time.Second
 
 // Run runs one scenario, several, or with Night.All those of the library or of a folder, and returns the exit code.
 func (f *Options) Run(ctx context.Context, out io.Writer, names []string) (int, error) {
+	f.KeepSecret(KnownSecrets(f.Args)...)
 	if err := f.checkExitCode(len(names)); err != nil {
 		return 0, err
 	}
@@ -44,7 +45,6 @@ func (f *Options) Run(ctx context.Context, out io.Writer, names []string) (int, 
 
 // runScenario runs one scenario, as often as the options say, and returns the exit code.
 func (f *Options) runScenario(ctx context.Context, out io.Writer, name string) (int, error) {
-	f.Hidden.AddAll(KnownSecrets(f.Args)...)
 	set, err := f.Parameters()
 	if err != nil {
 		return 0, &leak.UsageError{Err: err}
