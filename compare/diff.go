@@ -1,4 +1,4 @@
-// Package compare compares profiles: two of them, or one from production with a run.
+// Package compare compares profiles: two of them, one from production with a run, or one with the catalogue.
 package compare
 
 import (

@@ -23,7 +23,7 @@ var rows = [][]string{
 	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports", "terminal"},
 	{"cluster/nodeimage"},
 	{"cluster/upstream", "cluster/journal"},
-	{"rundir", "leak/httpclient"},
+	{"rundir", "leak/httpclient", "catalogue"},
 	{"leak"},
 	{"leak/display", "stats", "leak/group", "leak/procs"},
 }
@@ -32,7 +32,7 @@ var rows = [][]string{
 // boots and reads clusters, and load talks to their API servers. Both hide the libraries behind the types of package
 // leak.
 var guests = map[string][]string{
-	"gopkg.in/yaml.v3":                       {"scenarios"},
+	"gopkg.in/yaml.v3":                       {"scenarios", "catalogue"},
 	"github.com/google/pprof":                {"profiles"},
 	"github.com/prometheus/":                 {"fleet"},
 	"github.com/spf13/":                      {"cmd/leakrig"},
@@ -40,7 +40,7 @@ var guests = map[string][]string{
 	"sigs.k8s.io/":                           {"cluster"},
 	"github.com/google/go-containerregistry": {"cluster"},
 	"github.com/HdrHistogram":                {"load"},
-	"golang.org/x/mod":                       {"cluster/upstream", "bisect", "session"},
+	"golang.org/x/mod":                       {"cluster/upstream", "bisect", "session", "catalogue"},
 	"golang.org/x/sync":                      {"session"},
 	"golang.org/x/term":                      {"terminal"},
 	"github.com/go-logr/logr":                {"cluster"},

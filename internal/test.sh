@@ -62,7 +62,7 @@ embedded)
 	step "subjects, with each of their modfiles"
 	internal/vet-subjects.sh
 	step "scripts and sessions that take long"
-	run testname -count=1 -tags slow -timeout 20m -run '^TestSlow|^TestAttackMemory$' ./cmd/leakrig ./profiles ./leaktest
+	run testname -count=1 -tags slow -timeout 20m -run '^TestSlow|^TestAttackMemory$' ./cmd/leakrig ./profiles ./leaktest ./catalogue
 	step "tests on the embedded control plane"
 	e2e '^Test' '^Test(Smoke|Kind|Nightly|ParallelExec)' ./internal/e2e
 	e2e '^Test(Embedded|AttackEtcd)' '^$' ./cluster ./cluster/upstream ./load

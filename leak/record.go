@@ -133,6 +133,17 @@ type VariantRecord struct {
 	Snapshots []Snapshot `json:"snapshots"`
 }
 
+// Binary returns the build information of the binary that a probe reads: a component or the program.
+func (v *VariantRecord) Binary(probe string) SubjectInfo {
+	name, _, _ := strings.Cut(probe, "/")
+	for _, c := range v.Components {
+		if c.Name == name {
+			return c.SubjectInfo
+		}
+	}
+	return v.Subject
+}
+
 // SubjectInfo is the build information of the binary under test (go version -m).
 type SubjectInfo struct {
 	// Command is the program and its arguments, without paths of the machine.

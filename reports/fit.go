@@ -12,7 +12,7 @@ import (
 // room limits how much of the measurements a page shows: stacks, frames per stack, and bytes per name.
 type room struct{ stacks, frames, name int }
 
-// rooms are the limits to try, largest first, until the page is at most leak.MaxOutput. Any program built by Go fits
+// rooms are the limits to try, largest first, until the page is at most display.MaxOutput. Any program built by Go fits
 // into the first. Only a subject that invents names needs the others.
 var rooms = []room{{20, 1024, 1 << 20}, {20, 128, 1024}, {10, 64, 200}, {3, 16, 100}, {0, 4, 60}}
 

@@ -310,6 +310,8 @@ type stackItem struct {
 	// Creator is the frame that created the goroutine.
 	Creator  *linkedFrame
 	Excerpts []excerpt
+	// Known names the known leak that the stack belongs to, "" if there is none. Link is its issue.
+	Known, Link string
 }
 
 // Component returns the component that the stack belongs to, or "" for the program.
@@ -362,7 +364,10 @@ func newVariantStacks(x variant, sources rundir.Sources, leaking int) variantSta
 				most = htmlOthers
 			}
 			l.Stacks[i].InAll = x.Verdict.Lead().InAll()
-			l.Stacks[i].locate(x.binary(l.Stacks[i].Probe), sources, most)
+			if m := x.knownLeak(l.Stacks[i].StackGrowth, l.Unit); m != nil {
+				l.Stacks[i].Known, l.Stacks[i].Link = m.Sentence(), m.Links[0]
+			}
+			l.Stacks[i].locate(x.Record.Binary(l.Stacks[i].Probe), sources, most)
 			l.Stacks[i].Excerpts = slices.DeleteFunc(l.Stacks[i].Excerpts, func(e excerpt) bool {
 				again := e.Creator && shown[e.Position]
 				shown[e.Position] = shown[e.Position] || e.Creator

@@ -57,7 +57,7 @@ func Formats() []Format {
 
 // draw completes a format. Every byte of every format passes through display.Printable, so that no format can forget it:
 // function names, log lines and YAML may hold terminal escapes or broken UTF-8. If a page would be larger than
-// leak.MaxOutput, draw reduces its stacks.
+// display.MaxOutput, draw reduces its stacks.
 func draw(f func(b *bytes.Buffer, v view) error) func(io.Writer, Input) error {
 	return func(w io.Writer, in Input) error {
 		err := display.ErrOutput

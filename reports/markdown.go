@@ -105,7 +105,7 @@ func markdownVariant(b *bytes.Buffer, x variant, sources rundir.Sources, shown m
 	if found {
 		fmt.Fprintf(b, "\n%s\n", fence(markdownStack(g, stackUnit(heap), x.Verdict.Lead().InAll())))
 		if !shown[g.ID] {
-			markdownSource(b, g.Stack, x.binary(g.Probe), sources)
+			markdownSource(b, g.Stack, x.Record.Binary(g.Probe), sources)
 		}
 		shown[g.ID] = true
 	}

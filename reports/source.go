@@ -25,7 +25,7 @@ func SourceFrames(in Input) []SourceFrame {
 		for _, l := range newVariantStacks(x, nil, 1).Lists {
 			for _, s := range l.Stacks {
 				for _, f := range sourceFrames(s.Stack) {
-					list = append(list, SourceFrame{x.binary(s.Probe), f})
+					list = append(list, SourceFrame{x.Record.Binary(s.Probe), f})
 				}
 			}
 		}
@@ -94,7 +94,7 @@ func (v view) Culprit(x variant) *culprit {
 	if !ok {
 		return nil
 	}
-	info, f := x.binary(g.Probe), outsideStandard(g.Stack)
+	info, f := x.Record.Binary(g.Probe), outsideStandard(g.Stack)
 	c := culprit{Frame: linkedFrame{f, upstream(info, f)}}
 	for _, e := range excerpts(g.Stack, info, v.Sources) {
 		for _, l := range e.Lines {

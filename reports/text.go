@@ -135,8 +135,8 @@ func (p printer) reason(x variant) {
 func (p printer) variant(x variant, full bool) {
 	p.reason(x)
 	p.failure(x.Record.Failure, false)
-	p.stacks("goroutine stacks that grew", x.Goroutines(), stackUnit(false))
-	p.stacks("allocation sites that grew", x.Heap(), stackUnit(true))
+	p.stacks("goroutine stacks that grew", x, x.Goroutines(), stackUnit(false))
+	p.stacks("allocation sites that grew", x, x.Heap(), stackUnit(true))
 	for _, line := range x.Unexplained() {
 		p.line("")
 		p.para("  ", "heap: "+line)
@@ -166,7 +166,7 @@ func (p printer) findings(findings []leak.Finding, gates bool) {
 
 var stackIndent = strings.Repeat(" ", len("  +1023.9 KiB/op  "))
 
-func (p printer) stacks(title string, stacks []leak.StackGrowth, unit string) {
+func (p printer) stacks(title string, x variant, stacks []leak.StackGrowth, unit string) {
 	if len(stacks) == 0 {
 		return
 	}
@@ -181,6 +181,9 @@ func (p printer) stacks(title string, stacks []leak.StackGrowth, unit string) {
 		p.line("  %11s/op  %s%s", rate(g.PerOperation, unit), stackTitle(g), mark)
 		for _, detail := range stackDetails(g, unit) {
 			p.para(stackIndent, detail)
+		}
+		if known := x.known(g, unit); known != "" {
+			p.para(stackIndent, known)
 		}
 	}
 	if more > 0 {

@@ -205,17 +205,6 @@ func (x variant) binaries() []leak.ComponentInfo {
 	return append([]leak.ComponentInfo{{Name: "subject", SubjectInfo: x.Record.Subject}}, x.Record.Components...)
 }
 
-// binary returns the binary that the probe of a growing stack reads: a component or the program.
-func (x variant) binary(probe string) leak.SubjectInfo {
-	name, _, _ := strings.Cut(probe, "/")
-	for _, c := range x.Record.Components {
-		if c.Name == name {
-			return c.SubjectInfo
-		}
-	}
-	return x.Record.Subject
-}
-
 // version returns the module's version according to go version -m of the observed binaries, or "" if they lack it. If
 // binaries have different versions, it names each binary.
 func (x variant) version(path string) string {

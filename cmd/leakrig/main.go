@@ -93,7 +93,7 @@ Exit codes:   0 as expected · 1 not as expected · 2 bad usage or scenario · 3
 	}{
 		{"daily", "Daily:", []*cobra.Command{
 			a.runCommand(), a.observeCommand(), a.soakCommand(), a.fleetCommand(), a.judgeCommand(), a.reportCommand(),
-			a.diffCommand(), a.matchCommand(), a.bisectCommand(), a.historyCommand(),
+			a.explainCommand(), a.diffCommand(), a.matchCommand(), a.bisectCommand(), a.historyCommand(),
 		}},
 		{"scenarios", "Scenarios:", []*cobra.Command{listCommand(), initCommand(), validateCommand(), kindsCommand(), schemaCommand()}},
 		{"environment", "Environment:", []*cobra.Command{doctorCommand(), nodeImageCommand(), imageCommand(), cleanCommand()}},
