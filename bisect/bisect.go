@@ -36,13 +36,16 @@ const (
 type Bisection struct {
 	session.Options
 	Question Question
-	Variant  string
-	Resume   string
-	seal     rundir.Seal // that of the record that is gone on with
-	Fresh    bool
-	// private is what is not kept; accept takes a record that was changed.
+	// Variant is the one to build, "" to choose one.
+	Variant string
+	// Resume is the folder of the bisection to resume, "" for none. Fresh does not resume an interrupted search.
+	Resume string
+	Fresh  bool
+	// Accept accepts a record that was altered.
+	Accept bool
+	seal   rundir.Seal // of the resumed record
+	// private is what is not kept.
 	private session.Private
-	Accept  bool
 	// repo and ends, bad and good, are those of a search over commits.
 	repo subjects.Repo
 	ends [2]subjects.Commit
@@ -55,7 +58,7 @@ func (b *Bisection) Run(ctx context.Context, out io.Writer) (int, error) {
 		return 0, err
 	}
 	begun := time.Now()
-	b.Hidden.AddAll(session.KnownSecrets(b.Args)...)
+	b.KeepSecret(session.KnownSecrets(b.Args)...)
 	progress := terminal.NewProgress(os.Stderr)
 	progress.Secrets = b.Hidden
 	defer progress.Done()
@@ -156,6 +159,7 @@ func (b *Bisection) print(out io.Writer, format Format, record *Record, dir stri
 	return leak.ExitCode(record.Interrupted, false, record.Failure != nil, record.Result), nil
 }
 
+// FindFormat returns the report format of this name.
 func FindFormat(name string) (Format, error) {
 	var names []string
 	for _, f := range Formats() {

@@ -150,7 +150,7 @@ func (f *Options) Survey(ctx context.Context, stdin io.Reader, out io.Writer) (i
 	defer progress.Done()
 	secrets := session.KnownSecrets(f.Args)
 	secrets.AddAll(session.TokenOf(f.TokenFile, "."))
-	f.Hidden.AddAll(secrets...)
+	f.KeepSecret(secrets...)
 	progress.Secrets = f.Hidden
 	args := session.KeptArgs(f.Args, nil, secrets)
 	config := Config{

@@ -109,7 +109,7 @@ func TestVocabulary(t *testing.T) {
 		"finding", "outcome", "inconclusive", "clean", "leaking", "verdict", "record", "fingerprint", "provider", "placement",
 	}
 	all := strings.Builder{}
-	for _, pattern := range []string{"../README.md", "../docs/*.md", "../docs/*.json", "../cmd/leakrig/*.go", "../leak/*.go"} {
+	for _, pattern := range []string{"../README.md", "../docs/*.md", "../docs/*.json", "../cmd/leakrig/*.go", "../session/*.go", "../bisect/*.go", "../fleet/*.go", "../compare/*.go", "../scaffold/*.go", "../leak/*.go"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("%s: %v", pattern, err)

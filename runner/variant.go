@@ -526,7 +526,9 @@ func (m *measurement) useMinima(reading *leak.Reading, s settled) {
 		least[functions(s.stacks[id])] += n
 	}
 	for source, groups := range sample.Groups {
-		sample.Groups[source] = lowered(groups, reading.Stacks, maps.Clone(least))
+		if source != s.last.source {
+			sample.Groups[source] = lowered(groups, reading.Stacks, maps.Clone(least))
+		}
 	}
 	sample.Groups[s.last.source] = minima
 }

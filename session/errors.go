@@ -59,6 +59,7 @@ func cleaned(err error, secrets rundir.Secrets) error {
 	return clean
 }
 
+// FirstLine is the first line of a text, which a terminal can print.
 func FirstLine(s string) string {
 	first, _, _ := strings.Cut(display.Printable(s), "\n")
 	return first

@@ -17,7 +17,7 @@ import (
 
 // JudgeOptions are the options of `leakrig judge`.
 type JudgeOptions struct {
-	// scenario is a file with other checks, ratchet a verdict that the new one must not be worse than; "" for none.
+	// Scenario is a file with other checks, Ratchet a verdict that the new one must not be worse than; "" for none.
 	Scenario, Ratchet string
 	Accept            bool
 }
@@ -40,9 +40,9 @@ func (o JudgeOptions) Judge(out io.Writer, dir rundir.Dir, f reports.Format) (in
 
 // ReportOptions are the options of `leakrig report`.
 type ReportOptions struct {
-	// output is the file to write to, "" for standard output.
+	// Output is the file to write to, "" for standard output.
 	Output string
-	// all writes all report files of the run directory.
+	// All writes all report files of the run directory.
 	All    bool
 	Accept bool
 }
@@ -157,18 +157,18 @@ func ReadRun(dir rundir.Dir, scenario string, depth rundir.Depth) (*leak.Scenari
 
 // Conclusion says what to make of a verdict.
 type Conclusion struct {
-	// write puts verdict and reports into the run directory.
+	// Write puts verdict and reports into the run directory.
 	Write bool
-	// fresh is set for the run itself: an interruption belongs to it, not to a later look at its record.
+	// Fresh is set for the run itself: an interruption belongs to it, not to a later look at its record.
 	Fresh bool
 	// stored is a verdict that the new one must not be worse than, nil where there is none.
 	stored *leak.Verdict
-	// own is the source that the subject was just built from, nil where none was.
+	// Own is the source that the subject was just built from, nil where none was.
 	Own *subjects.OwnSource
-	// seal is the seal of the record, storedSeal that of the stored verdict. accept accepts altered ones.
+	// Seal is the seal of the record, storedSeal that of the stored verdict. accept accepts altered ones.
 	Seal, storedSeal rundir.Seal
 	accept           bool
-	// secrets are kept out of the source lines that are shown.
+	// Secrets are kept out of the source lines that are shown.
 	Secrets rundir.Secrets
 }
 

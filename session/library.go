@@ -105,6 +105,7 @@ func describeAll() []kindDoc {
 	return append(all, describe("provider", cluster.Kinds(cluster.Options{}))...)
 }
 
+// KindNames are the names that DescribeKinds takes.
 func KindNames() []string {
 	var names []string
 	for _, k := range describeAll() {

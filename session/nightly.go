@@ -41,9 +41,8 @@ type planned struct {
 	name string
 	// left is why it is not run after all, "" where it is.
 	left string
-	// without are flags of the command line that make no sense for it, since it has no cluster or must have
-	// its own.
-	without []string
+	// noCluster is set if it has no cluster, ownCluster if it must have its own: some options make no sense then.
+	noCluster, ownCluster bool
 }
 
 func scheduled(names []string) []planned {
@@ -94,11 +93,11 @@ func (f *Options) plan(args []string) ([]planned, error) {
 		switch {
 		case err != nil:
 		case s.Spec.Cluster == nil:
-			p.without = []string{"cluster", "placement", "keep", "reuse"}
+			p.noCluster = true
 		case f.Cluster != "auto" && !slices.Contains(s.Spec.Cluster.Providers, f.Cluster):
 			p.left = fmt.Sprintf("it runs on %s, not on %s", strings.Join(s.Spec.Cluster.Providers, ", "), f.Cluster)
 		case s.Spec.OwnClusters():
-			p.without = []string{"keep", "reuse"}
+			p.ownCluster = true
 		}
 	}
 	return plan, nil
@@ -171,7 +170,12 @@ func (f *Options) runEach(ctx context.Context, out io.Writer, plan []planned) (i
 			continue
 		}
 		one := *f
-		one.leaveOut(p.without)
+		if p.noCluster {
+			one.Cluster, one.Placement = "auto", ""
+		}
+		if p.noCluster || p.ownCluster {
+			one.Clusters.Keep, one.Clusters.Reuse = false, false
+		}
 		one.Args = one.Argv(p.name)
 		run := one.runOne(ctx, out, p.name)
 		f.made = one.made
@@ -190,22 +194,6 @@ func (f *Options) runEach(ctx context.Context, out io.Writer, plan []planned) (i
 		night.ExitCode = leak.WorstExit(night.ExitCode, Complain(err, *f.Hidden))
 	}
 	return night.ExitCode, nil
-}
-
-// leaveOut takes flags back.
-func (f *Options) leaveOut(flags []string) {
-	for _, name := range flags {
-		switch name {
-		case "cluster":
-			f.Cluster = "auto"
-		case "placement":
-			f.Placement = ""
-		case "keep":
-			f.Clusters.Keep = false
-		case "reuse":
-			f.Clusters.Reuse = false
-		}
-	}
 }
 
 // runOne runs one scenario of several. It reports and counts errors, and does not return them.

@@ -121,6 +121,7 @@ func (o *Observation) Description() string {
 	return "Written by leakrig " + o.Name + ": " + strings.Join(o.Command, " ") + " against " + programs(len(o.URLs)) + " that ran already."
 }
 
+// Access is what proves who asks.
 func (e *Endpoint) Access() leak.Access {
 	return leak.Access{CA: e.CA, Cert: e.Cert, Key: e.Key, TokenFile: e.TokenFile, Insecure: e.Insecure}
 }
@@ -155,7 +156,7 @@ func (o *Observation) Observe(ctx context.Context, out io.Writer) (int, error) {
 	if err := errors.Join(o.Absolute(), o.trim()); err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
-	o.Hidden.AddAll(KnownSecrets(o.Args)...)
+	o.KeepSecret(KnownSecrets(o.Args)...)
 	progress := o.newProgress(o.Hidden)
 	defer progress.Done()
 	if err := o.findProcess(ctx, progress); err != nil {

@@ -54,6 +54,14 @@ type Process struct {
 	Hidden *rundir.Secrets
 }
 
+// KeepSecret keeps values out of all that the process prints.
+func (p *Process) KeepSecret(values ...string) {
+	if p.Hidden == nil {
+		p.Hidden = &rundir.Secrets{}
+	}
+	p.Hidden.AddAll(values...)
+}
+
 // Parameters are the values of --set.
 func (f *Options) Parameters() (map[string]string, error) {
 	set := map[string]string{}

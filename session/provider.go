@@ -68,6 +68,7 @@ func (f *Options) ChooseProvider(ctx context.Context, s *leak.Scenario, variants
 	return none, bad("it runs on: "+strings.Join(s.Spec.Cluster.Providers, ", "), "the scenario does not run there")
 }
 
+// Preflight returns why the clusters of a run cannot be booted, before anything is built.
 func (f *Options) Preflight(ctx context.Context, on Provider, s *leak.Scenario, variants []leak.Variant, p leak.Progress) error {
 	if err := workersReach(s, f.placed(s, on.Name)); err != nil && on.Name != "embedded" {
 		return err // embedded has no workers at all, and says so itself
@@ -124,6 +125,7 @@ type Boot struct {
 	Run, Scratch, Logs string
 }
 
+// Up boots the cluster of a variant.
 func (b Boot) Up(ctx context.Context, s *leak.Scenario, v leak.Variant, progress leak.Progress) (leak.Cluster, error) {
 	if err := errors.Join(os.MkdirAll(b.Logs, 0o700), os.MkdirAll(b.Scratch, 0o700)); err != nil {
 		return nil, err

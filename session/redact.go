@@ -20,10 +20,10 @@ import (
 // Private is what of a run must not be kept, and what is kept in its place.
 type Private struct {
 	Secrets rundir.Secrets
-	// text and scenario are the redacted scenario.
+	// Text and scenario are the redacted scenario.
 	Text     []byte
 	scenario *leak.Scenario
-	// parameters and args are the redacted ones of the run.
+	// Parameters and Args are the redacted ones of the run.
 	Parameters map[string]string
 	Args       []string
 }

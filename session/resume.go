@@ -19,30 +19,29 @@ const soakLock = ".soaking"
 
 // recorded measures a run in a new folder, or with --resume in that of the interrupted soak. release unlocks the
 // folder.
-func (f *Options) recorded(s *leak.Scenario, text []byte, progress leak.Progress, measure func(rundir.Dir) (*leak.Record, error)) (dir rundir.Dir, record *leak.Record, release func(), err error) {
+func (f *Options) recorded(s *leak.Scenario, text []byte, progress leak.Progress, measure func(rundir.Dir) error) (dir rundir.Dir, release func(), err error) {
 	if f.Resume {
 		dir, release, err = f.reopen(s, text, progress)
 		if err != nil {
-			return dir, nil, release, err
+			return dir, release, err
 		}
 	}
 	if f.earlier != nil {
 		f.made = append(f.made, dir)
-		record, err = measure(dir)
+		err = measure(dir)
 		var another *leak.AnotherProcessError
 		if !errors.As(err, &another) {
-			return dir, record, release, err
+			return dir, release, err
 		}
 		release()
 		progress.Log("starts over: %s; the earlier measurements stay in %s", another.Reason, dir)
 		f.earlier = nil
 	}
 	if dir, release, err = f.newPlace(s, text); err != nil {
-		return dir, nil, release, err
+		return dir, release, err
 	}
 	f.made = append(f.made, dir)
-	record, err = measure(dir)
-	return dir, record, release, err
+	return dir, release, measure(dir)
 }
 
 // newPlace makes a run directory with the scenario in it; that of a soak is locked.

@@ -29,6 +29,7 @@ const checkEvery = 5 * time.Second
 
 // Run runs one scenario, several, or with Night.All those of the library or of a folder, and returns the exit code.
 func (f *Options) Run(ctx context.Context, out io.Writer, names []string) (int, error) {
+	f.KeepSecret(KnownSecrets(f.Args)...)
 	if err := f.checkExitCode(len(names)); err != nil {
 		return 0, err
 	}
@@ -44,7 +45,6 @@ func (f *Options) Run(ctx context.Context, out io.Writer, names []string) (int, 
 
 // runScenario runs one scenario, as often as the options say, and returns the exit code.
 func (f *Options) runScenario(ctx context.Context, out io.Writer, name string) (int, error) {
-	f.Hidden.AddAll(KnownSecrets(f.Args)...)
 	set, err := f.Parameters()
 	if err != nil {
 		return 0, &leak.UsageError{Err: err}
@@ -151,8 +151,9 @@ func (f *Options) repeat(w io.Writer, once func() (int, error)) (int, error) {
 
 // once is one run: measured, judged, reported.
 func (f *Options) once(ctx context.Context, out io.Writer, r resolved) (int, error) {
-	dir, _, release, err := f.recorded(r.scenario, r.private.Text, r.progress, func(dir rundir.Dir) (*leak.Record, error) {
-		return f.measure(ctx, r, dir, r.progress)
+	dir, release, err := f.recorded(r.scenario, r.private.Text, r.progress, func(dir rundir.Dir) error {
+		_, err := f.measure(ctx, r, dir, r.progress)
+		return err
 	})
 	defer release()
 	r.progress.Done()
@@ -261,6 +262,7 @@ func (f *Options) RunnerConfig(s *leak.Scenario, variants []leak.Variant, dir ru
 	}
 }
 
+// Complete reports whether every variant was measured to the end.
 func Complete(r *leak.Record) bool {
 	if r.Failure != nil || r.Interrupted {
 		return false

@@ -18,6 +18,7 @@ import (
 // NewRunDir makes a folder that no other run has.
 func NewRunDir(runs, scenario string) (rundir.Dir, error) { return NewDir(runs, scenario, "") }
 
+// NewDir makes a folder below that of a scenario which no other run has. Its name is the time after a prefix.
 func NewDir(runs, scenario, prefix string) (rundir.Dir, error) {
 	parent := filepath.Join(runs, scenario)
 	if err := os.MkdirAll(parent, 0o700); err != nil {

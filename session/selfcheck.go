@@ -27,6 +27,7 @@ const selfCheckPrefix = "calibration"
 // maxParallel bounds --parallel.
 const maxParallel = 16
 
+// SelfCheck are the flags of `leakrig selfcheck`.
 type SelfCheck struct {
 	Options
 	Repeats, Parallel int
@@ -37,6 +38,7 @@ type SelfCheck struct {
 	done   int // suites
 }
 
+// CalibrationSuites are the scenarios of the library that calibrate leakrig.
 func CalibrationSuites() []string {
 	return slices.DeleteFunc(scenarios.Names(), func(name string) bool { return !strings.HasPrefix(name, selfCheckPrefix) })
 }

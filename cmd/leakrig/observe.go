@@ -74,7 +74,7 @@ fleet for many processes under their existing load.`,
 	return c
 }
 
-// addFlags adds the flags that observe and soak share.
+// addObservationFlags adds the flags that observe and soak share.
 func addObservationFlags(c *cobra.Command, o *session.Observation) {
 	f := c.Flags()
 	f.IntVar(&o.Warmup, "warmup", 1, "warm-up rounds before the baseline")
