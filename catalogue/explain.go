@@ -38,8 +38,8 @@ type Input struct {
 	Stacks []Amount
 	// Binary has the versions of the binary, nil if unknown.
 	Binary *leak.SubjectInfo
-	// Grew is set if the amounts are the growth of a leaking run. Any amount counts then.
-	Grew bool
+	// Grew is set if the amounts are growth in a run, Leaking if that run leaks. A small amount counts then.
+	Grew, Leaking bool
 }
 
 // Amount is a stack with its goroutines or bytes.
@@ -102,6 +102,9 @@ type Group struct {
 	Caller        *leak.Frame `json:"caller,omitempty"`
 }
 
+// leastShare is the share of the growth of a leaking run from which a pattern stands out: one in leastShare.
+const leastShare = 10
+
 // maxUnknown limits the groups of unknown stacks in an explanation.
 const maxUnknown = 1000
 
@@ -138,7 +141,7 @@ func Explain(in Input) *Explanation {
 	for _, entry := range order {
 		m := matches[entry]
 		m.Share = float64(m.N) / float64(max(x.Total, 1))
-		m.Status, m.FixedIn = in.status(m)
+		m.Status, m.FixedIn = in.status(m, x.Total)
 		x.Matches = append(x.Matches, *m)
 	}
 	slices.SortStableFunc(x.Matches, func(a, b Match) int {
@@ -180,10 +183,13 @@ func (in Input) choose(found []*Entry, s leak.Stack) (entry *Entry, version, fro
 }
 
 // status decides what a match means, and which version has the fix.
-func (in Input) status(m *Match) (Status, string) {
+func (in Input) status(m *Match, total int64) (Status, string) {
 	least := m.Threshold
-	if in.Grew {
+	if in.Leaking {
 		least = 1
+		if !m.Leak() {
+			least = max(1, total/leastShare)
+		}
 	}
 	fixed := m.Fixed()
 	switch {
@@ -283,25 +289,25 @@ func versionIn(file string, names []string) string {
 	return ""
 }
 
-// caller returns the first frame of a stack in the user's own code, from the innermost outwards, or else its creator
-// if that is the user's. If the stack has no such frame, it returns the first frame of another module that calls the
-// entry's module.
-func (in Input) caller(s leak.Stack, entry string) *leak.Frame {
+// caller returns the first frame in the user's own code that called a module, or created the goroutine that did. It is
+// nil if the stack has no such frame.
+func (in Input) caller(s leak.Stack, module string) *leak.Frame {
 	frames := s.Frames
 	if s.Creator != nil {
 		frames = append(slices.Clip(frames), *s.Creator)
 	}
-	var other *leak.Frame
-	for i, f := range frames {
-		switch {
-		case f.Func == "" || f.Standard() || within(f.Package(), entry):
-		case in.own(f):
-			return &frames[i]
-		case other == nil && entry != Std:
-			other = &frames[i]
+	for i, f := range slices.Backward(frames) {
+		if within(f.Package(), module) {
+			frames = frames[i+1:]
+			break
 		}
 	}
-	return other
+	for i, f := range frames {
+		if f.Func != "" && !f.Standard() && in.own(f) {
+			return &frames[i]
+		}
+	}
+	return nil
 }
 
 // own reports whether a frame is in the user's code: in package main, in the main module, or in a file outside the
@@ -345,7 +351,7 @@ func (m *Match) Sentence() string {
 
 // Known returns the known leak of a stack that grew in a leaking run, nil if there is none.
 func Known(s leak.Stack, heap bool, binary leak.SubjectInfo) *Match {
-	in := Input{Unit: "goroutines", Stacks: []Amount{{Stack: s, N: 1}}, Binary: &binary, Grew: true}
+	in := Input{Unit: "goroutines", Stacks: []Amount{{Stack: s, N: 1}}, Binary: &binary, Grew: true, Leaking: true}
 	if heap {
 		in.Unit = "bytes"
 	}
@@ -375,7 +381,7 @@ func Growth(v *leak.VariantRecord, verdict *leak.VariantVerdict) []Input {
 				at[component] = i
 				binary := v.Binary(g.Probe)
 				title := strings.TrimSpace(v.Name + " " + component)
-				inputs = append(inputs, Input{Title: title, Unit: unit, Binary: &binary, Grew: verdict.Outcome == leak.Leaking})
+				inputs = append(inputs, Input{Title: title, Unit: unit, Binary: &binary, Grew: true, Leaking: verdict.Outcome == leak.Leaking})
 			}
 			inputs[i].Stacks = append(inputs[i].Stacks, Amount{Stack: g.Stack, N: g.To - g.From, OldestMinutes: g.OldestMinutes})
 		}
