@@ -105,8 +105,12 @@ type Group struct {
 // leastShare is the share of the growth of a leaking run from which a pattern stands out: one in leastShare.
 const leastShare = 10
 
-// maxUnknown limits the groups of unknown stacks in an explanation.
-const maxUnknown = 1000
+// Limits of an explanation: groups of unknown stacks, frames of the stack of a match, bytes of the name of a frame.
+const (
+	maxUnknown  = 1000
+	stackFrames = 100
+	stackName   = 1000
+)
 
 // Explain finds the entries of each stack. A stack counts for one entry: a known leak whose version is affected, or
 // else a pattern. Fingerprints with more callers win.
@@ -132,7 +136,7 @@ func Explain(in Input) *Explanation {
 		m.Groups++
 		m.OldestMinutes = max(m.OldestMinutes, s.OldestMinutes)
 		if s.N > m.largest {
-			m.largest, m.Stack = s.N, s.Stack
+			m.largest, m.Stack = s.N, s.Stack.Cut(stackFrames, stackName)
 			if caller := in.caller(s.Stack, entry.Module); caller != nil {
 				m.Caller = caller
 			}
@@ -171,7 +175,7 @@ func rank(m Match) int {
 // choose returns the entry that a stack counts for, with the version of its module.
 func (in Input) choose(found []*Entry, s leak.Stack) (entry *Entry, version, from string) {
 	for _, e := range found {
-		v, f := in.version(e.Module, s)
+		v, f := in.version(e, s)
 		switch {
 		case e.Leak() && (v == "" || e.affects(v) != nil):
 			return e, v, f
@@ -221,18 +225,27 @@ func (e *Entry) least(unit string) int64 {
 	return leastGoroutines
 }
 
-// version returns the version of a module, and where it is from: the binary, or the file names of a stack. It is ""
-// if the version is unknown or a replacement with another module.
-func (in Input) version(path string, s leak.Stack) (version, from string) {
-	if path == Std {
+// version returns the version of an entry's module, and where it is from: the binary, or the file names of a stack. It
+// is "" if the version is unknown, a replacement with another module, or from before the module had a go.mod file:
+// k8s.io/client-go v12.0.0+incompatible is older than v0.15.0.
+func (in Input) version(e *Entry, s leak.Stack) (version, from string) {
+	if e.Module == Std {
 		return "", ""
 	}
-	if version, ok := in.required(path); ok {
-		if version == "" {
-			return "", ""
-		}
-		return version, "binary"
+	version, known := in.required(e.Module)
+	from = "binary"
+	if !known {
+		version, from = filesVersion(e.Module, s), "profile"
 	}
+	const old = "+incompatible"
+	if version == "" || strings.HasSuffix(version, old) != strings.HasSuffix(e.Names, old) {
+		return "", ""
+	}
+	return version, from
+}
+
+// filesVersion returns the version of a module in the file names of a stack, "" if there is none.
+func filesVersion(path string, s leak.Stack) string {
 	names := []string{path}
 	if escaped, err := module.EscapePath(path); err == nil && escaped != path {
 		names = append(names, escaped)
@@ -242,11 +255,11 @@ func (in Input) version(path string, s leak.Stack) (version, from string) {
 		frames = append(slices.Clip(frames), *s.Creator)
 	}
 	for _, f := range frames {
-		if version = versionIn(f.File, names); version != "" {
-			return version, "profile"
+		if version := versionIn(f.File, names); version != "" {
+			return version
 		}
 	}
-	return "", ""
+	return ""
 }
 
 // required returns the version of a module in the binary, "" if it is not comparable. ok is false if the binary is

@@ -55,6 +55,7 @@ func TestExplain(t *testing.T) {
 		{"a replacement with a fork", receive(""), 40, machinery("v0.30.0", "example.com/fork v0.1.0"), false, "watch-then-delete", KnownLeak, "", "v0.21.0"},
 		{"a replacement with a folder", receive(""), 40, machinery("v0.30.0", "../apimachinery"), false, "watch-then-delete", KnownLeak, "", "v0.21.0"},
 		{"the binary was built in its own module", receive(""), 40, machinery("(devel)", ""), false, "watch-then-delete", KnownLeak, "", "v0.21.0"},
+		{"a version from before go.mod", receive(""), 40, machinery("v12.0.0+incompatible", ""), false, "watch-then-delete", KnownLeak, "", "v0.21.0"},
 		{"as many as a healthy process has", receive("@v0.18.8"), 9, nil, false, "watch-then-delete", Present, "v0.18.8", "v0.21.0"},
 		{"any growth of a leaking run counts", receive("@v0.18.8"), 1, nil, true, "watch-then-delete", KnownLeak, "v0.18.8", "v0.21.0"},
 		{"another state", stack("IO wait", "/src", "io.ReadFull", "k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive"), 40, nil, false, "stream-watchers", Present, "", ""},
