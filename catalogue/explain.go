@@ -108,8 +108,8 @@ const leastShare = 10
 // Limits of an explanation: groups of unknown stacks, frames of the stack of a match, bytes of the name of a frame.
 const (
 	maxUnknown  = 1000
-	stackFrames = 100
-	stackName   = 1000
+	stackFrames = 30
+	stackName   = 300
 )
 
 // Explain finds the entries of each stack. A stack counts for one entry: a known leak whose version is affected, or
@@ -138,7 +138,7 @@ func Explain(in Input) *Explanation {
 		if s.N > m.largest {
 			m.largest, m.Stack = s.N, s.Stack.Cut(stackFrames, stackName)
 			if caller := in.caller(s.Stack, entry.Module); caller != nil {
-				m.Caller = caller
+				m.Caller = short(*caller)
 			}
 		}
 	}
@@ -345,13 +345,19 @@ func addUnknown(all map[string]*Group, in Input, s Amount) {
 	key := s.State + "\x00" + at.Func
 	g := all[key]
 	if g == nil {
-		g = &Group{State: s.State, At: at, Caller: in.caller(s.Stack, Std)}
+		g = &Group{State: s.State, At: *short(at)}
+		if caller := in.caller(s.Stack, Std); caller != nil {
+			g.Caller = short(*caller)
+		}
 		all[key] = g
 	}
 	g.N += s.N
 	g.Stacks++
 	g.OldestMinutes = max(g.OldestMinutes, s.OldestMinutes)
 }
+
+// short is a frame with names of limited length.
+func short(f leak.Frame) *leak.Frame { return &leak.Stack{Frames: []leak.Frame{f}}.Cut(1, stackName).Frames[0] }
 
 // Sentence names a known leak and its fix: "known leak: kubernetes/kubernetes#98653, fixed in k8s.io/apimachinery
 // v0.21.0".
