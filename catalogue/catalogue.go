@@ -93,6 +93,8 @@ type Fingerprint struct {
 	Match   string   `yaml:"match"`
 	Callers []string `yaml:"callers,omitempty"`
 	State   string   `yaml:"state,omitempty"`
+	// Names is a version of the module that has the functions, if that of the entry does not.
+	Names string `yaml:"names,omitempty"`
 }
 
 // Least amounts of entries that state none. A known leak has a specific stack, but a healthy process can have some
@@ -206,6 +208,7 @@ func (e *Entry) validate(name string) error {
 		need(s.Profile == "" || s.Profile == Heap || s.Profile == Goroutine, "profile: %q", s.Profile)
 		need(s.Profile != Heap || s.State == "", "state: heap profiles have none")
 		need(s.Match != "", "match is required")
+		need(s.Names == "" || semver.IsValid(s.Names), "names: %q is not a version", s.Names)
 		for _, expr := range append(s.Callers, s.Match) {
 			_, err := regexp.Compile(expr)
 			need(err == nil, "%q: %v", expr, err)

@@ -38,8 +38,8 @@ type Input struct {
 	Stacks []Amount
 	// Binary has the versions of the binary, nil if unknown.
 	Binary *leak.SubjectInfo
-	// Grew is set if the amounts are the growth of a leaking run. Any amount counts then.
-	Grew bool
+	// Grew is set if the amounts are growth in a run, Leaking if that run leaks. A small amount counts then.
+	Grew, Leaking bool
 }
 
 // Amount is a stack with its goroutines or bytes.
@@ -102,8 +102,15 @@ type Group struct {
 	Caller        *leak.Frame `json:"caller,omitempty"`
 }
 
-// maxUnknown limits the groups of unknown stacks in an explanation.
-const maxUnknown = 1000
+// leastShare is the share of the growth of a leaking run from which a pattern stands out: one in leastShare.
+const leastShare = 10
+
+// Limits of an explanation: groups of unknown stacks, frames of the stack of a match, bytes of the name of a frame.
+const (
+	maxUnknown  = 1000
+	stackFrames = 30
+	stackName   = 300
+)
 
 // Explain finds the entries of each stack. A stack counts for one entry: a known leak whose version is affected, or
 // else a pattern. Fingerprints with more callers win.
@@ -129,16 +136,16 @@ func Explain(in Input) *Explanation {
 		m.Groups++
 		m.OldestMinutes = max(m.OldestMinutes, s.OldestMinutes)
 		if s.N > m.largest {
-			m.largest, m.Stack = s.N, s.Stack
+			m.largest, m.Stack = s.N, s.Stack.Cut(stackFrames, stackName)
 			if caller := in.caller(s.Stack, entry.Module); caller != nil {
-				m.Caller = caller
+				m.Caller = short(*caller)
 			}
 		}
 	}
 	for _, entry := range order {
 		m := matches[entry]
 		m.Share = float64(m.N) / float64(max(x.Total, 1))
-		m.Status, m.FixedIn = in.status(m)
+		m.Status, m.FixedIn = in.status(m, x.Total)
 		x.Matches = append(x.Matches, *m)
 	}
 	slices.SortStableFunc(x.Matches, func(a, b Match) int {
@@ -168,7 +175,7 @@ func rank(m Match) int {
 // choose returns the entry that a stack counts for, with the version of its module.
 func (in Input) choose(found []*Entry, s leak.Stack) (entry *Entry, version, from string) {
 	for _, e := range found {
-		v, f := in.version(e.Module, s)
+		v, f := in.version(e, s)
 		switch {
 		case e.Leak() && (v == "" || e.affects(v) != nil):
 			return e, v, f
@@ -180,10 +187,13 @@ func (in Input) choose(found []*Entry, s leak.Stack) (entry *Entry, version, fro
 }
 
 // status decides what a match means, and which version has the fix.
-func (in Input) status(m *Match) (Status, string) {
+func (in Input) status(m *Match, total int64) (Status, string) {
 	least := m.Threshold
-	if in.Grew {
+	if in.Leaking {
 		least = 1
+		if !m.Leak() {
+			least = max(1, total/leastShare)
+		}
 	}
 	fixed := m.Fixed()
 	switch {
@@ -215,18 +225,27 @@ func (e *Entry) least(unit string) int64 {
 	return leastGoroutines
 }
 
-// version returns the version of a module, and where it is from: the binary, or the file names of a stack. It is ""
-// if the version is unknown or a replacement with another module.
-func (in Input) version(path string, s leak.Stack) (version, from string) {
-	if path == Std {
+// version returns the version of an entry's module, and where it is from: the binary, or the file names of a stack. It
+// is "" if the version is unknown, a replacement with another module, or from before the module had a go.mod file:
+// k8s.io/client-go v12.0.0+incompatible is older than v0.15.0.
+func (in Input) version(e *Entry, s leak.Stack) (version, from string) {
+	if e.Module == Std {
 		return "", ""
 	}
-	if version, ok := in.required(path); ok {
-		if version == "" {
-			return "", ""
-		}
-		return version, "binary"
+	version, known := in.required(e.Module)
+	from = "binary"
+	if !known {
+		version, from = filesVersion(e.Module, s), "profile"
 	}
+	const old = "+incompatible"
+	if version == "" || strings.HasSuffix(version, old) != strings.HasSuffix(e.Names, old) {
+		return "", ""
+	}
+	return version, from
+}
+
+// filesVersion returns the version of a module in the file names of a stack, "" if there is none.
+func filesVersion(path string, s leak.Stack) string {
 	names := []string{path}
 	if escaped, err := module.EscapePath(path); err == nil && escaped != path {
 		names = append(names, escaped)
@@ -236,11 +255,11 @@ func (in Input) version(path string, s leak.Stack) (version, from string) {
 		frames = append(slices.Clip(frames), *s.Creator)
 	}
 	for _, f := range frames {
-		if version = versionIn(f.File, names); version != "" {
-			return version, "profile"
+		if version := versionIn(f.File, names); version != "" {
+			return version
 		}
 	}
-	return "", ""
+	return ""
 }
 
 // required returns the version of a module in the binary, "" if it is not comparable. ok is false if the binary is
@@ -283,25 +302,25 @@ func versionIn(file string, names []string) string {
 	return ""
 }
 
-// caller returns the first frame of a stack in the user's own code, from the innermost outwards, or else its creator
-// if that is the user's. If the stack has no such frame, it returns the first frame of another module that calls the
-// entry's module.
-func (in Input) caller(s leak.Stack, entry string) *leak.Frame {
+// caller returns the first frame in the user's own code that called a module, or created the goroutine that did. It is
+// nil if the stack has no such frame.
+func (in Input) caller(s leak.Stack, module string) *leak.Frame {
 	frames := s.Frames
 	if s.Creator != nil {
 		frames = append(slices.Clip(frames), *s.Creator)
 	}
-	var other *leak.Frame
-	for i, f := range frames {
-		switch {
-		case f.Func == "" || f.Standard() || within(f.Package(), entry):
-		case in.own(f):
-			return &frames[i]
-		case other == nil && entry != Std:
-			other = &frames[i]
+	for i, f := range slices.Backward(frames) {
+		if within(f.Package(), module) {
+			frames = frames[i+1:]
+			break
 		}
 	}
-	return other
+	for i, f := range frames {
+		if f.Func != "" && !f.Standard() && in.own(f) {
+			return &frames[i]
+		}
+	}
+	return nil
 }
 
 // own reports whether a frame is in the user's code: in package main, in the main module, or in a file outside the
@@ -326,13 +345,19 @@ func addUnknown(all map[string]*Group, in Input, s Amount) {
 	key := s.State + "\x00" + at.Func
 	g := all[key]
 	if g == nil {
-		g = &Group{State: s.State, At: at, Caller: in.caller(s.Stack, Std)}
+		g = &Group{State: s.State, At: *short(at)}
+		if caller := in.caller(s.Stack, Std); caller != nil {
+			g.Caller = short(*caller)
+		}
 		all[key] = g
 	}
 	g.N += s.N
 	g.Stacks++
 	g.OldestMinutes = max(g.OldestMinutes, s.OldestMinutes)
 }
+
+// short is a frame with names of limited length.
+func short(f leak.Frame) *leak.Frame { return &leak.Stack{Frames: []leak.Frame{f}}.Cut(1, stackName).Frames[0] }
 
 // Sentence names a known leak and its fix: "known leak: kubernetes/kubernetes#98653, fixed in k8s.io/apimachinery
 // v0.21.0".
@@ -345,7 +370,7 @@ func (m *Match) Sentence() string {
 
 // Known returns the known leak of a stack that grew in a leaking run, nil if there is none.
 func Known(s leak.Stack, heap bool, binary leak.SubjectInfo) *Match {
-	in := Input{Unit: "goroutines", Stacks: []Amount{{Stack: s, N: 1}}, Binary: &binary, Grew: true}
+	in := Input{Unit: "goroutines", Stacks: []Amount{{Stack: s, N: 1}}, Binary: &binary, Grew: true, Leaking: true}
 	if heap {
 		in.Unit = "bytes"
 	}
@@ -375,7 +400,7 @@ func Growth(v *leak.VariantRecord, verdict *leak.VariantVerdict) []Input {
 				at[component] = i
 				binary := v.Binary(g.Probe)
 				title := strings.TrimSpace(v.Name + " " + component)
-				inputs = append(inputs, Input{Title: title, Unit: unit, Binary: &binary, Grew: verdict.Outcome == leak.Leaking})
+				inputs = append(inputs, Input{Title: title, Unit: unit, Binary: &binary, Grew: true, Leaking: verdict.Outcome == leak.Leaking})
 			}
 			inputs[i].Stacks = append(inputs[i].Stacks, Amount{Stack: g.Stack, N: g.To - g.From, OldestMinutes: g.OldestMinutes})
 		}

@@ -55,10 +55,14 @@ func TestExplain(t *testing.T) {
 		{"a replacement with a fork", receive(""), 40, machinery("v0.30.0", "example.com/fork v0.1.0"), false, "watch-then-delete", KnownLeak, "", "v0.21.0"},
 		{"a replacement with a folder", receive(""), 40, machinery("v0.30.0", "../apimachinery"), false, "watch-then-delete", KnownLeak, "", "v0.21.0"},
 		{"the binary was built in its own module", receive(""), 40, machinery("(devel)", ""), false, "watch-then-delete", KnownLeak, "", "v0.21.0"},
+		{"a version from before go.mod", receive(""), 40, machinery("v12.0.0+incompatible", ""), false, "watch-then-delete", KnownLeak, "", "v0.21.0"},
 		{"as many as a healthy process has", receive("@v0.18.8"), 9, nil, false, "watch-then-delete", Present, "v0.18.8", "v0.21.0"},
 		{"any growth of a leaking run counts", receive("@v0.18.8"), 1, nil, true, "watch-then-delete", KnownLeak, "v0.18.8", "v0.21.0"},
 		{"another state", stack("IO wait", "/src", "io.ReadFull", "k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive"), 40, nil, false, "stream-watchers", Present, "", ""},
 		{"a goroutine profile without this state", stack("", "/src", "k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive"), 40, nil, false, "watch-then-delete", KnownLeak, "", "v0.21.0"},
+		{"a pattern that is most of the growth", idle, 3, nil, true, "http-idle-connections", StandsOut, "", ""},
+		{"a closure that was inlined into main", stack("chan receive", "/root/go/pkg/mod/go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc@v0.21.0", "main.main.StreamClientInterceptor.func6.1"), 40, nil, false, "otelgrpc-stream", KnownLeak, "v0.21.0", "v0.22.0"},
+		{"a closure of main with such a name", stack("chan receive", "/build/shop", "main.main.StreamClientInterceptor.func6.1"), 40, nil, false, "", "", "", ""},
 		{"a fork", stack("chan send", "/src", "example.com/fork/watch.(*StreamWatcher).receive"), 4000, nil, false, "", "", "", ""},
 		{"a healthy number of idle connections", idle, 100, nil, false, "http-idle-connections", Present, "", ""},
 		{"many idle connections", idle, 1000, nil, false, "http-idle-connections", StandsOut, "", ""},
@@ -66,7 +70,7 @@ func TestExplain(t *testing.T) {
 		{"capital letters in the module cache", stack("select", "/go/pkg/mod/github.com/!shopify/sarama@v1.23.1", "github.com/Shopify/sarama.(*brokerProducer).run"), 60, nil, false, "sarama-broker-producer", KnownLeak, "v1.23.1", "v1.24.0"},
 		{"-trimpath keeps capital letters", stack("select", "github.com/Shopify/sarama@v1.24.0", "github.com/Shopify/sarama.(*brokerProducer).run"), 60, nil, false, "sarama-broker-producer", NotAffected, "v1.24.0", "v1.24.0"},
 	} {
-		x := Explain(Input{Unit: "goroutines", Stacks: []Amount{{Stack: c.stack, N: c.n}}, Binary: c.binary, Grew: c.grew})
+		x := Explain(Input{Unit: "goroutines", Stacks: []Amount{{Stack: c.stack, N: c.n}}, Binary: c.binary, Grew: c.grew, Leaking: c.grew})
 		if x.Total != c.n {
 			t.Errorf("%s: total %d", c.name, x.Total)
 		}
@@ -186,7 +190,7 @@ func TestGrowth(t *testing.T) {
 	}
 	var got []string
 	for _, in := range Growth(v, verdict) {
-		got = append(got, fmt.Sprint(in.Title, " ", in.Unit, " ", in.Binary.Main, " ", len(in.Stacks), " ", in.Stacks[0].N, " ", in.Grew))
+		got = append(got, fmt.Sprint(in.Title, " ", in.Unit, " ", in.Binary.Main, " ", len(in.Stacks), " ", in.Stacks[0].N, " ", in.Leaking))
 	}
 	want := []string{"leaky goroutines example.com/shop 1 40 true", "leaky containerd goroutines containerd 1 1 true", "leaky bytes example.com/shop 1 100 true"}
 	if !slices.Equal(got, want) {

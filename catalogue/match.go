@@ -2,9 +2,12 @@ package catalogue
 
 import (
 	"cmp"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/mod/module"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -76,34 +79,67 @@ func newIndex(entries []*Entry) *index {
 // finder finds entries for many stacks with the same functions. It compares each name once.
 type finder struct {
 	*index
-	// steps are the steps that match each name seen.
+	// steps are the steps that match each name seen, with the file for closures.
 	steps map[string][]int
 }
 
 func (x *index) finder() *finder { return &finder{index: x, steps: map[string][]int{}} }
 
-func (f *finder) stepsOf(name string) []int {
-	steps, ok := f.steps[name]
+// stepsOf returns the steps that match the name of a function. A closure in an inlined function also has the name that
+// it would have without inlining.
+func (f *finder) stepsOf(frame leak.Frame) []int {
+	key := frame.Func
+	closure := strings.Contains(frame.Func, ".func")
+	if closure {
+		key += " " + frame.File
+	}
+	steps, ok := f.steps[key]
 	if !ok {
-		for i, step := range f.index.steps {
-			if step.matches(name) {
-				steps = append(steps, i)
+		steps = f.matching(frame.Func)
+		if closure && steps == nil {
+			if pkg := sourcePackage(frame.File); pkg != "" && pkg != frame.Package() {
+				steps = f.matching(pkg + "." + frame.Stable())
 			}
 		}
-		f.steps[name] = steps
+		f.steps[key] = steps
 	}
 	return steps
+}
+
+func (f *finder) matching(name string) (steps []int) {
+	for i, step := range f.index.steps {
+		if step.matches(name) {
+			steps = append(steps, i)
+		}
+	}
+	return steps
+}
+
+// sourcePackage returns the import path of the package with a file in the module cache, "" for any other file.
+func sourcePackage(file string) string {
+	if _, rest, ok := strings.Cut(file, "/pkg/mod/"); ok {
+		file = rest
+	}
+	start, rest, ok := strings.Cut(file, "@")
+	if !ok || strings.HasPrefix(start, "/") {
+		return ""
+	}
+	if original, err := module.UnescapePath(start); err == nil {
+		start = original
+	}
+	_, rest, _ = strings.Cut(rest, "/")
+	return path.Join(start, path.Dir(rest))
 }
 
 // find returns the entries of a stack, the most specific fingerprint first.
 func (f *finder) find(s leak.Stack, heap bool) []*Entry {
 	creator := []int(nil)
 	if s.Creator != nil {
-		creator = f.stepsOf(s.Creator.Func)
+		creator = f.stepsOf(*s.Creator)
 	}
 	frames := make([][]int, 0, len(s.Frames)) // those with a step, outermost first
 	for _, frame := range slices.Backward(s.Frames) {
-		if steps := f.stepsOf(frame.Func); steps != nil {
+		if steps := f.stepsOf(frame); steps != nil {
 			frames = append(frames, steps)
 		}
 	}

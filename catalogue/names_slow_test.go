@@ -3,6 +3,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"go/ast"
@@ -22,8 +23,8 @@ func TestSlowNames(t *testing.T) {
 	for _, e := range All() {
 		for _, s := range e.Stacks {
 			for _, expr := range append(s.Callers, s.Match) {
-				if !source.has(e, regexp.MustCompile(expr)) {
-					t.Errorf("%s: no function of %s %s matches %s", e.ID, e.Module, e.Names, expr)
+				if version := cmp.Or(s.Names, e.Names); !source.has(e.Module, version, regexp.MustCompile(expr)) {
+					t.Errorf("%s: no function of %s %s matches %s", e.ID, e.Module, version, expr)
 				}
 			}
 		}
@@ -38,15 +39,15 @@ type sources struct {
 	names map[string][]string
 }
 
-// has looks in the module of the entry, in the standard library, and in the modules that this one requires.
-func (s sources) has(e *Entry, re *regexp.Regexp) bool {
+// has looks in the module, in the standard library, and in the modules that this one requires.
+func (s sources) has(module, version string, re *regexp.Regexp) bool {
 	path, _ := regexp.MustCompile(strings.TrimPrefix(re.String(), "^")).LiteralPrefix()
-	if e.Module != Std && strings.HasPrefix(path, e.Module) {
-		return s.inModule(e.Module, s.module(e.Module+"@"+e.Names), path, re)
+	if module != Std && strings.HasPrefix(path, module) {
+		return s.inModule(module, s.module(module+"@"+version), path, re)
 	}
 	if first, _, _ := strings.Cut(path, "/"); strings.Contains(first, ".") && strings.Contains(path, "/") {
 		parts := strings.Split(path, "/")
-		module := strings.Join(parts[:2], "/")
+		module = strings.Join(parts[:2], "/")
 		return s.inModule(module, s.module(module), path, re)
 	}
 	return s.inModule("", filepath.Join(s.run("go", "env", "GOROOT"), "src"), path, re)

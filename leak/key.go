@@ -10,24 +10,24 @@ func (s Stack) Key() string {
 	var b strings.Builder
 	b.WriteString(s.State)
 	for _, f := range s.Frames {
-		if name := f.stable(); name != "" {
+		if name := f.Stable(); name != "" {
 			b.WriteByte(0)
 			b.WriteString(name)
 		}
 	}
 	if s.Creator != nil {
 		b.WriteByte(1)
-		b.WriteString(s.Creator.stable())
+		b.WriteString(s.Creator.Stable())
 	}
 	return b.String()
 }
 
-// stable is the function's name without what the compiler makes up: numbers of closures ("run.func1.2"),
+// Stable is the function's name without what the compiler makes up: numbers of closures ("run.func1.2"),
 // the function that a closure was inlined into, whose package then stands in its name ("main.run.New.func1"
 // for the closure in queue.New, so a closure is named without its package), bodies of range-over-func
 // loops ("run-range1"), method values ("Close-fm"), type arguments. A frame that is nothing but the
 // compiler's wrapper around a go or defer statement, or the runtime's first, is "".
-func (f Frame) stable() string {
+func (f Frame) Stable() string {
 	name := f.Func
 	if i, j := strings.IndexByte(name, '['), strings.LastIndexByte(name, ']'); i >= 0 && j > i {
 		name = name[:i] + name[j+1:]
@@ -79,7 +79,7 @@ func madeUp(part string) bool {
 func (s Stack) Below() []string {
 	var names, shared []string
 	for _, f := range s.Frames {
-		name := f.stable()
+		name := f.Stable()
 		if name == "" {
 			continue
 		}
@@ -104,7 +104,7 @@ func (s Stack) StandsOn(below []string, state string) bool {
 		if i == len(below) {
 			break
 		}
-		name := f.stable()
+		name := f.Stable()
 		if name == "" {
 			continue
 		}

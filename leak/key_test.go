@@ -43,7 +43,7 @@ func TestStableNames(t *testing.T) {
 		{"pthread_cond_wait", "", "pthread_cond_wait"},
 		{"", "", ""},
 	} {
-		if got := (Frame{Func: c.fn, File: c.file}).stable(); got != c.want {
+		if got := (Frame{Func: c.fn, File: c.file}).Stable(); got != c.want {
 			t.Errorf("%s in %q: %q, want %q", c.fn, c.file, got, c.want)
 		}
 	}

@@ -33,7 +33,7 @@ func TestExplain(t *testing.T) {
 	var b bytes.Buffer
 	err := Explain(&b, []*catalogue.Explanation{
 		catalogue.Explain(catalogue.Input{Title: "production.txt", Unit: "goroutines", Stacks: stacks}),
-		catalogue.Explain(catalogue.Input{Title: "leaky", Unit: "bytes", Stacks: growth, Grew: true}),
+		catalogue.Explain(catalogue.Input{Title: "leaky", Unit: "bytes", Stacks: growth, Grew: true, Leaking: true}),
 		catalogue.Explain(catalogue.Input{Title: "other.txt", Unit: "goroutines", Stacks: []catalogue.Amount{
 			{Stack: at("select", "github.com/Shopify/sarama@v1.24.0/async_producer.go", "github.com/Shopify/sarama.(*brokerProducer).run"), N: 70},
 		}}),

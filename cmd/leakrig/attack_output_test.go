@@ -185,3 +185,28 @@ func TestAttackDiffOutput(t *testing.T) {
 		}
 	}
 }
+
+// TestAttackExplainOutput explains a dump with invented names on stacks of the catalogue: text and JSON have at most
+// 20 MiB, and no name is a command.
+func TestAttackExplainOutput(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var text strings.Builder
+	long := strings.Repeat("<&>", 1000)
+	for i := range 6000 {
+		fmt.Fprintf(&text, "goroutine %d [x]:\n::set-output name=%d.##[error]%s()\n\t\x1b[2J%s:1 +0x1\n", i+1, i, long, long)
+		if i%2 == 0 {
+			fmt.Fprint(&text, "net/http.(*persistConn).writeLoop(0x1)\n\t/usr/local/go/src/net/http/transport.go:1 +0x1\n")
+		}
+		fmt.Fprintf(&text, "main.::error::(0x1)\n\t/build/\x1b[2J%s.go:1 +0x1\n\n", long)
+	}
+	write(t, filepath.Join(dir, "dump"), text.String())
+	for _, args := range [][]string{{}, {"--format", "json"}, {"--top", "100000"}} {
+		stdout, stderr, code, peak := attacked(t, dir, append([]string{"explain", "dump"}, args...)...)
+		harmless(t, fmt.Sprint(args), stdout)
+		harmless(t, fmt.Sprint(args), stderr)
+		if code != leak.ExitMet || peak > 600 {
+			t.Errorf("%q: exit %d, %d MiB, %s", args, code, peak, stderr)
+		}
+	}
+}
