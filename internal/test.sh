@@ -101,6 +101,8 @@ nightly)
 	step "repeats, large fleets, signals at any moment, long soaks, reproducible images"
 	export LEAKRIG_REPEATS=${LEAKRIG_REPEATS:-20} LEAKRIG_FLEET_SIZE=${LEAKRIG_FLEET_SIZE:-1000} LEAKRIG_SOAK=${LEAKRIG_SOAK:-12m}
 	e2e '^Test(Nightly.*|Calibration|Fleet|FleetPods|Soak)$' '^$' ./internal/e2e ./cluster/nodeimage
+	step "the programs of the museum with each modfile"
+	internal/vet-subjects.sh --museum || status=1
 	step "fuzzing"
 	internal/fuzz.sh || status=1
 	parts=(kube-apiserver calibration soak pprof node-image)
