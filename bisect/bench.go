@@ -176,7 +176,8 @@ func (w *bench) inRepo() (base, command string, err error) {
 		base, err = w.repo.Inside(builder.ScenarioDir)
 		return base, "", err
 	}
-	return strings.TrimSuffix(folder, filepath.Join(leak.SourceDir, spec.Build)), "", nil
+	// The folder may be in a group: subjects/museum/NAME.
+	return folder[:strings.LastIndex(folder, leak.SourceDir+string(filepath.Separator))], "", nil
 }
 
 // checkout writes a commit into a folder and has the launcher take the subject from there.

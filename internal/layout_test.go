@@ -126,11 +126,7 @@ func homesOf(imported string) []string {
 // TestSubjectsAreModules checks that every subject's folder has a go.mod. Without it, the subject would silently join
 // the root module and be built with its versions.
 func TestSubjectsAreModules(t *testing.T) {
-	mains, err := filepath.Glob("../subjects/*/*.go")
-	if err != nil || len(mains) == 0 {
-		t.Fatalf("no subjects: %v", err)
-	}
-	for _, file := range mains {
+	for _, file := range subjectFiles(t, "*.go") {
 		if _, err := os.Stat(filepath.Join(filepath.Dir(file), "go.mod")); err != nil {
 			t.Errorf("%s: %v", filepath.Dir(file), err)
 		}
@@ -139,11 +135,7 @@ func TestSubjectsAreModules(t *testing.T) {
 
 // TestModfilesHaveSums checks that every modfile that needs sums has them.
 func TestModfilesHaveSums(t *testing.T) {
-	mods, err := filepath.Glob("../subjects/*/*.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, mod := range mods {
+	for _, mod := range subjectFiles(t, "*.mod") {
 		data, err := os.ReadFile(mod)
 		if err != nil {
 			t.Fatal(err)
@@ -152,4 +144,18 @@ func TestModfilesHaveSums(t *testing.T) {
 			t.Errorf("%s: %v", mod, err)
 		}
 	}
+}
+
+// subjectFiles lists the files of all subjects, those in groups included.
+func subjectFiles(t *testing.T, pattern string) []string {
+	t.Helper()
+	var files []string
+	for _, folder := range []string{"../subjects/*", "../subjects/museum/*"} {
+		matches, err := filepath.Glob(filepath.Join(folder, pattern))
+		if err != nil || len(matches) == 0 {
+			t.Fatalf("no %s in %s: %v", pattern, folder, err)
+		}
+		files = append(files, matches...)
+	}
+	return files
 }

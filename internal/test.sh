@@ -103,6 +103,8 @@ nightly)
 	e2e '^Test(Nightly.*|Calibration|Fleet|FleetPods|Soak)$' '^$' ./internal/e2e ./cluster/nodeimage
 	step "healthy tests in parallel"
 	run testname -tags nightly -count=1 -timeout 3h -run '^TestNightlyHealthy$' ./leaktest
+	step "the programs of the museum with each modfile"
+	internal/vet-subjects.sh --museum || status=1
 	step "fuzzing"
 	internal/fuzz.sh || status=1
 	parts=(kube-apiserver calibration soak pprof node-image)

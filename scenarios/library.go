@@ -1,12 +1,14 @@
 package scenarios
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,7 +16,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-//go:embed *.yaml
+//go:embed *.yaml museum/*.yaml
 var library embed.FS
 
 const extension = ".yaml"
@@ -39,16 +41,36 @@ type Source struct {
 	Files fs.FS
 }
 
-// Names lists the scenarios of the library, sorted.
+// Names lists the scenarios of the library, sorted, with those in its groups.
 func Names() []string {
-	files, err := fs.Glob(library, "*"+extension)
-	if err != nil { // only for a malformed pattern
-		return nil
-	}
+	files := builtInFiles()
 	for i, f := range files {
-		files[i] = strings.TrimSuffix(f, extension)
+		files[i] = strings.TrimSuffix(path.Base(f), extension)
 	}
 	slices.Sort(files)
+	return files
+}
+
+// Group returns the folder of a built-in scenario within the library, such as museum, or "".
+func Group(name string) string {
+	for _, f := range builtInFiles() {
+		if path.Base(f) == name+extension && path.Dir(f) != "." {
+			return path.Dir(f)
+		}
+	}
+	return ""
+}
+
+// builtInFiles lists the files of the library.
+func builtInFiles() []string {
+	var files []string
+	for _, pattern := range []string{"*" + extension, "*/*" + extension} {
+		matches, err := fs.Glob(library, pattern)
+		if err != nil { // only for a malformed pattern
+			return nil
+		}
+		files = append(files, matches...)
+	}
 	return files
 }
 
@@ -74,11 +96,15 @@ func builtIn(name string) (Source, error) {
 	if !slices.Contains(Names(), name) {
 		return Source{}, leak.WithHint(fmt.Errorf("no scenario is named %s", quote(name)), "%s", unknownNameHint(name))
 	}
-	data, err := library.ReadFile(name + extension)
+	files, err := fs.Sub(library, cmp.Or(Group(name), "."))
 	if err != nil {
 		return Source{}, fmt.Errorf("read scenario %s: %w", name, err)
 	}
-	return Source{Name: name + extension + " (built in)", Data: data, Files: library}, nil
+	data, err := fs.ReadFile(files, name+extension)
+	if err != nil {
+		return Source{}, fmt.Errorf("read scenario %s: %w", name, err)
+	}
+	return Source{Name: name + extension + " (built in)", Data: data, Files: files}, nil
 }
 
 func unknownNameHint(name string) string {

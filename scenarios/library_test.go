@@ -41,6 +41,17 @@ func TestFindBuiltIn(t *testing.T) {
 	}
 }
 
+func TestGroup(t *testing.T) {
+	for name, want := range map[string]string{"otel-global-meter": "museum", "watch-then-delete": "", "none": ""} {
+		if got := Group(name); got != want {
+			t.Errorf("the group of %s is %q, want %q", name, got, want)
+		}
+	}
+	if names := Names(); len(slices.Compact(slices.Clone(names))) != len(names) {
+		t.Errorf("a name is in two groups: %v", names)
+	}
+}
+
 func TestFindOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "mine.yml")

@@ -23,7 +23,7 @@ func List(out io.Writer, format string) error {
 		if err != nil {
 			return err
 		}
-		l := listed{Name: name, Description: s.Metadata.Description, Cluster: s.Spec.Cluster != nil}
+		l := listed{Name: name, Group: scenarios.Group(name), Description: s.Metadata.Description, Cluster: s.Spec.Cluster != nil}
 		for _, v := range s.Spec.Variants {
 			l.Variants = append(l.Variants, listedVariant{v.Name, v.Expect})
 		}
@@ -34,8 +34,24 @@ func List(out io.Writer, format string) error {
 		enc.SetIndent("", " ")
 		return enc.Encode(all)
 	}
+	return printList(out, all)
+}
+
+// printList prints each scenario with its variants, and then each group, with a line for each scenario.
+func printList(out io.Writer, all []listed) error {
+	slices.SortStableFunc(all, func(a, b listed) int { return strings.Compare(a.Group, b.Group) })
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	group := ""
 	for _, l := range all {
+		if l.Group != group {
+			group = l.Group
+			fmt.Fprintf(w, "\n%s:\n", group)
+		}
+		if group != "" {
+			first, _, _ := strings.Cut(l.Description, ". ")
+			fmt.Fprintf(w, "%s\t%s\n", l.Name, first)
+			continue
+		}
 		var variants []string
 		for _, v := range l.Variants {
 			variants = append(variants, v.Name)
@@ -82,7 +98,9 @@ func DescribeKinds(out io.Writer, names []string) error {
 
 // listed is a scenario of the library in `list --format json`.
 type listed struct {
-	Name        string `json:"name"`
+	Name string `json:"name"`
+	// Group is its folder in the library, such as museum, or "".
+	Group       string `json:"group,omitempty"`
 	Description string `json:"description"`
 	// Cluster is whether it needs one.
 	Cluster  bool            `json:"cluster"`

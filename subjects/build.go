@@ -48,8 +48,21 @@ func (b Builder) Folder(build string) (string, error) {
 			return "", err
 		}
 	}
-	dir := filepath.Join(source, leak.SourceDir, build)
+	dir := named(source, build)
 	return dir, isModule(dir)
+}
+
+// named returns the folder of the subject in subjects/, or in one of its groups, such as subjects/museum/.
+func named(source, build string) string {
+	dir := filepath.Join(source, leak.SourceDir, build)
+	if isModule(dir) == nil {
+		return dir
+	}
+	grouped, err := filepath.Glob(filepath.Join(source, leak.SourceDir, "*", build, "go.mod"))
+	if err != nil || len(grouped) == 0 { // the error is only for a malformed pattern
+		return dir
+	}
+	return filepath.Dir(grouped[0])
 }
 
 // isModule refuses a folder without a go.mod: it would silently be part of the enclosing module and use its versions.
@@ -67,7 +80,7 @@ func findSource(build string) (string, error) {
 		return "", err
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, leak.SourceDir, build, "go.mod")); err == nil {
+		if isModule(named(dir, build)) == nil {
 			return dir, nil
 		}
 		parent := filepath.Dir(dir)

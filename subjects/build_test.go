@@ -148,7 +148,7 @@ func TestBuildFails(t *testing.T) {
 
 func TestFolder(t *testing.T) {
 	source := t.TempDir()
-	write(t, source, map[string]string{"subjects/a/go.mod": "", "subjects/plain/main.go": "", "mine/go.mod": "", "mine/scenarios/x": ""})
+	write(t, source, map[string]string{"subjects/a/go.mod": "", "subjects/plain/main.go": "", "subjects/group/c/go.mod": "", "mine/go.mod": "", "mine/scenarios/x": ""})
 	scenario := filepath.Join(source, "mine", "scenarios")
 	for _, c := range []struct {
 		name        string
@@ -156,6 +156,7 @@ func TestFolder(t *testing.T) {
 		build, want string // want is a folder below source, or the text of an error
 	}{
 		{"by name", Builder{Source: source}, "a", "subjects/a"},
+		{"by name, in a group", Builder{Source: source}, "c", "subjects/group/c"},
 		{"by a path from the scenario", Builder{ScenarioDir: scenario}, "../", "mine"},
 		{"the scenario's own folder", Builder{ScenarioDir: filepath.Join(source, "mine")}, "./", "mine"},
 		{"a folder that would join the module around it", Builder{Source: source}, "plain", "no go.mod in"},
@@ -175,6 +176,9 @@ func TestFolder(t *testing.T) {
 	t.Chdir(filepath.Join(source, "mine", "scenarios"))
 	if folder, err := (Builder{}).Folder("a"); err != nil || folder != filepath.Join(source, "subjects", "a") {
 		t.Errorf("from below: %s, %v", folder, err)
+	}
+	if folder, err := (Builder{}).Folder("c"); err != nil || folder != filepath.Join(source, "subjects", "group", "c") {
+		t.Errorf("from below, in a group: %s, %v", folder, err)
 	}
 }
 
