@@ -19,10 +19,10 @@ const module = "github.com/leakrig/leakrig"
 var rows = [][]string{
 	{"cmd/leakrig"},
 	{"fleet"},
-	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports", "bisect"},
+	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports", "bisect", "holders"},
 	{"cluster/nodeimage"},
 	{"cluster/upstream", "cluster/journal"},
-	{"leak", "stats", "leak/group", "leak/procs"},
+	{"leak", "stats", "leak/group", "leak/procs", "holders/heapdump"},
 }
 
 // guests are heavy dependencies, with the folders that may import them. Kubernetes' own libraries have two: cluster
