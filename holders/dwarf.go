@@ -27,6 +27,7 @@ type debugInfo struct {
 	types     map[dwarf.Offset]*typ
 	chanElems map[dwarf.Offset]dwarf.Offset // struct hchan<T>: T
 	locals    map[uint64]*functionLocals    // by entry
+	slots     map[slotKey]slotResult
 	loclists  []byte
 	addrs     []byte
 }
@@ -58,7 +59,7 @@ func newDebugInfo(b *Binary) *debugInfo {
 	d := &debugInfo{
 		data: b.dwarf, reader: b.dwarf.Reader(), globals: map[uint64]dwarf.Offset{}, byRuntime: map[uint64]dwarf.Offset{},
 		byName: map[string]dwarf.Offset{}, types: map[dwarf.Offset]*typ{}, chanElems: map[dwarf.Offset]dwarf.Offset{},
-		locals: map[uint64]*functionLocals{},
+		locals: map[uint64]*functionLocals{}, slots: map[slotKey]slotResult{},
 	}
 	for name, to := range map[string]*[]byte{".debug_loclists": &d.loclists, ".debug_addr": &d.addrs} {
 		if s := b.elf.Section(name); s != nil {
@@ -266,8 +267,30 @@ type slot struct {
 	mapDir  bool // the directory of a map, or its only group
 }
 
+type slotKey struct {
+	typ    dwarf.Offset
+	offset uint32
+}
+
+type slotResult struct {
+	slot
+	ok bool
+}
+
 // slotIn returns the slot at an offset of a value.
 func (d *debugInfo) slotIn(of dwarf.Offset, offset uint32) (slot, bool) {
+	key := slotKey{of, offset}
+	r, ok := d.slots[key]
+	if !ok {
+		r.slot, r.ok = d.findSlot(of, offset)
+		if len(d.slots) < maxSlots {
+			d.slots[key] = r
+		}
+	}
+	return r.slot, r.ok
+}
+
+func (d *debugInfo) findSlot(of dwarf.Offset, offset uint32) (slot, bool) {
 	path := ""
 	for {
 		t := d.typ(of)

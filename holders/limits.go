@@ -15,6 +15,7 @@ const (
 	maxText       = 1 << 20 // bytes of a name
 	maxNames      = 1 << 28 // bytes of all names
 	maxItabs      = 1 << 22
+	maxSlots      = 1 << 20 // cached fields of types
 	maxSegment    = 4 << 30 // bytes of the data or bss segment
 )
 

@@ -102,6 +102,8 @@ func dump() (file *os.File, pause time.Duration, err error) {
 	// The first collection moves the contents of each sync.Pool aside and runs finalizers, the second frees them.
 	runtime.GC()
 	runtime.GC()
+	// The linker turns allocation samples off in programs that never call MemProfile.
+	runtime.MemProfile(nil, false)
 	start := time.Now()
 	debug.WriteHeapDump(file.Fd())
 	return file, time.Since(start), nil
