@@ -327,7 +327,8 @@ func (d *debugInfo) findSlot(of dwarf.Offset, offset uint32) (slot, bool) {
 		case reflect.String:
 			return slot{path: path, typ: t}, offset == 0
 		case reflect.Pointer, reflect.Map, reflect.Chan:
-			return slot{path: path, typ: t, target: shape{typ: t.elem}, known: true}, true
+			groups := strings.Contains(d.typ(t.elem).name, "map.group[") // a map's table has an array of them
+			return slot{path: path, typ: t, target: shape{typ: t.elem, array: groups}, known: true}, true
 		case reflect.Interface:
 			return slot{path: path, typ: t, dynamic: true}, offset == wordSize
 		case reflect.Func, reflect.UnsafePointer:

@@ -226,42 +226,74 @@ func (g *graph) code(object uint32) uint64 {
 	return g.closures[i].pc
 }
 
-// reach finds shortest paths from the super root, tier by tier.
+// reach finds shortest paths from the super root, tier by tier, and drops edges from a lower tier to a higher one. The
+// runtime's objects for goroutines and threads point to each other and to all processors, so only the tier of the
+// runtime passes through them.
 func (g *graph) reach(tier []uint8) {
-	g.via = make([]uint32, len(g.edges)-1)
+	nodes := len(g.edges) - 1
+	g.via = make([]uint32, nodes)
 	for i := range g.via {
 		g.via[i] = none
 	}
-	queue := make([]uint32, 0, g.objects/2+len(g.roots)+1)
+	done := newBits(nodes) // reached in a higher tier
+	passed := newBits(nodes)
+	for _, ref := range g.internals {
+		if object, _ := g.find(ref); object != none {
+			passed.set(object)
+		}
+	}
+	g.internals = nil
+	var queue, internals []uint32
 	visit := func(edge uint32) {
-		if to := g.targets[edge]; to != none && to != g.super && g.via[to] == none {
+		to := g.targets[edge]
+		switch {
+		case to == none || to == g.super:
+		case done.has(to):
+			g.targets[edge] = none
+		case g.via[to] == none:
 			g.via[to] = edge
 			queue = append(queue, to)
 		}
 	}
-	head := 0
 	for t := range uint8(tiers) {
-		for i, of := range tier {
-			if edge := g.firstRootEdge + uint32(i); of == t && g.targets[edge] != none && g.via[g.targets[edge]] != none {
-				g.targets[edge] = none
-			}
-		}
 		if t == tierProgram {
 			for e, to := g.out(g.super); e < to; e++ {
 				visit(e)
 			}
-		}
-		for i, of := range tier {
-			if of == t && t != tierProgram {
-				visit(g.firstRootEdge + uint32(i))
+		} else {
+			for i, of := range tier {
+				if of == t {
+					visit(g.firstRootEdge + uint32(i))
+				}
 			}
 		}
-		for ; head < len(queue); head++ {
-			for e, to := g.out(queue[head]); e < to; e++ {
+		if t == tierRuntime {
+			queue = append(queue, internals...)
+		}
+		for head := 0; head < len(queue); head++ {
+			node := queue[head]
+			if t < tierRuntime && passed.has(node) {
+				internals = append(internals, node)
+				continue
+			}
+			for e, to := g.out(node); e < to; e++ {
 				if e < g.firstRootEdge || tier[e-g.firstRootEdge] <= t {
 					visit(e)
 				}
 			}
 		}
+		for _, node := range queue {
+			if node < uint32(g.objects) {
+				done.set(node)
+			}
+		}
+		queue = queue[:0]
 	}
 }
+
+// bits is a set of nodes.
+type bits []uint64
+
+func newBits(n int) bits         { return make(bits, n/64+1) }
+func (b bits) set(i uint32)      { b[i/64] |= 1 << (i % 64) }
+func (b bits) has(i uint32) bool { return b[i/64]&(1<<(i%64)) != 0 }

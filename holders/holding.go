@@ -74,15 +74,12 @@ const (
 
 // attribution finds the holders of objects in a graph.
 type attribution struct {
-	g        *graph
-	t        *typing
-	rate     float64
-	predEnd  []uint32
-	preds    []uint32
-	joint    map[uint32][]uint32
-	topOf    map[uint32][]uint32
-	seen     map[uint32]bool
-	searches int
+	g       *graph
+	t       *typing
+	rate    float64
+	predEnd []uint32
+	preds   []uint32
+	joint   map[uint32][]uint32
 }
 
 func newAttribution(g *graph, rate int) *attribution {
@@ -367,8 +364,8 @@ func (t *typing) runtimeType(descriptor uint64) string {
 	return typeName(t.d.typ(offset).name)
 }
 
-// ownFunction returns the innermost function of a stack outside the runtime and the standard library, else outside the
-// runtime, else the innermost.
+// ownFunction returns the innermost function of a stack outside the runtime and the standard library, else the outermost
+// outside the runtime, else the innermost.
 func ownFunction(stack []string) string {
 	best := ""
 	for _, f := range stack {
@@ -380,7 +377,7 @@ func ownFunction(stack []string) string {
 		if strings.Contains(first, ".") || pkg == "main" {
 			return f
 		}
-		if best == "" {
+		if !strings.Contains(f, ".gowrap") {
 			best = f
 		}
 	}

@@ -77,6 +77,7 @@ type dump struct {
 	finalizers []finalizer
 	buckets    map[uint64]*bucket
 	samples    []sample
+	internals  []uint32 // the runtime's own objects for goroutines and threads
 	current    *goroutine
 	scratch    []frameWord
 	fields     []uint32
@@ -220,7 +221,8 @@ func (d *dump) record(s *stream, tag uint64) error {
 		s.text()
 		s.skip(1)
 	case tagGoroutine:
-		s.skip(3)
+		d.internals = append(d.internals, d.ref(s.uint()))
+		s.skip(2)
 		g := &goroutine{creator: s.uint()}
 		s.skip(1)
 		g.system = s.uint() != 0
@@ -243,7 +245,9 @@ func (d *dump) record(s *stream, tag uint64) error {
 		d.itabs[itab] = s.uint()
 		return exceeds(len(d.itabs), maxItabs, "itabs")
 	case tagOSThread:
-		s.skip(3)
+		d.internals = append(d.internals, d.ref(s.uint()))
+		s.skip(2)
+		return exceeds(len(d.internals), maxRootRefs, "goroutines and threads")
 	case tagMemStats:
 		s.skip(memStats)
 	case tagData, tagBSS:

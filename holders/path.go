@@ -91,7 +91,7 @@ func (t *typing) rootStep(r *root, edge uint32, s slot, known bool) string {
 		if !known {
 			return "static data"
 		}
-		return strings.TrimPrefix(s.path, ".") + typ
+		return t.step(t.g.source(edge), s, true, slot{}, false)
 	case rootFrame:
 		name, _, ok := t.localSlot(r, t.g.rootEdges[edge-t.g.firstRootEdge].offset)
 		if !ok {
@@ -103,6 +103,9 @@ func (t *typing) rootStep(r *root, edge uint32, s slot, known bool) string {
 	case rootTimer:
 		return "timer of " + shortName(r.name)
 	case rootFinalizer:
+		if of := t.runtimeType(r.typ); of != "" && known {
+			return "finalizer of " + of + s.path
+		}
 		return "finalizer"
 	}
 	return r.name
@@ -112,7 +115,7 @@ func (t *typing) rootStep(r *root, edge uint32, s slot, known bool) string {
 // channels, whose variables show their type.
 func (t *typing) step(node uint32, s slot, known bool, before slot, reached bool) string {
 	of, ok := t.shapeOf(node)
-	if r := t.g.root(node); r != nil {
+	if r := t.g.root(node); r != nil && r.kind != rootStatic {
 		return ""
 	}
 	if !ok {
@@ -134,10 +137,13 @@ func (t *typing) step(node uint32, s slot, known bool, before slot, reached bool
 		return ""
 	}
 	path := s.path
+	if known && (s.typ.kind == reflect.Map || s.typ.kind == reflect.Chan) {
+		path += " (" + typeName(s.typ.name) + ")"
+	}
 	switch {
 	case of.array:
 		path, _ = strings.CutPrefix(path, "[]")
-		return "[]" + typeName(typ.name) + path
+		return typeName("[]"+typ.name) + path
 	case typ.kind == reflect.Struct || known:
 		return "*" + typeName(typ.name) + path
 	}

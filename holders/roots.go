@@ -242,20 +242,21 @@ func (b *rootBuilder) addFinalizers() {
 			byFunc[k] = node
 		}
 		b.g.root(node).count++
-		b.point(node, f.fn, rootEdge{typ: none})
+		b.point(node, f.fn, rootEdge{typ: none, closure: true})
 		if f.queued {
 			b.point(node, f.object, rootEdge{typ: none})
 			continue
 		}
-		object, _ := g.find(f.object)
+		object, inner := g.find(f.object)
 		if object == none {
 			continue
 		}
-		for e, to := g.out(object); e < to; e++ {
-			if g.targets[e] != none {
-				b.edges = append(b.edges, pending{from: node, to: g.targets[e], tier: tierFinalizer, rootEdge: rootEdge{typ: none}})
+		g.eachField(object, func(e, offset uint32) {
+			if to := g.targets[e]; to != none && offset >= inner*wordSize {
+				edge := rootEdge{offset: offset - inner*wordSize, typ: none, inner: g.interior(e)}
+				b.edges = append(b.edges, pending{from: node, to: to, tier: tierFinalizer, rootEdge: edge})
 			}
-		}
+		})
 	}
 	g.finalizers = nil
 }

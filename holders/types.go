@@ -109,9 +109,13 @@ func (t *typing) rootSlot(node uint32, r *root, edge uint32) (slot, bool) {
 	case rootFrame:
 		_, s, ok := t.localSlot(r, e.offset)
 		return s, ok
-	case rootTimer:
+	case rootTimer, rootFinalizer:
 		if e.closure {
 			return slot{typ: &typ{name: "func()", kind: reflect.Func}}, true
+		}
+		if of, ok := t.d.byRuntime[r.typ-t.g.slide]; ok && r.kind == rootFinalizer {
+			s, ok := t.d.slotIn(t.d.typ(of).elem, e.offset)
+			return s, ok
 		}
 	}
 	return slot{}, false
@@ -230,7 +234,7 @@ func (t *typing) mapDirectory(s slot, to uint32) shape {
 	if !ok {
 		return shape{}
 	}
-	return shape{typ: data.elem}
+	return shape{typ: data.elem, array: true}
 }
 
 // trieNode returns which of the two kinds of a node in a sync.Map an object is, by its size.

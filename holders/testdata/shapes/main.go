@@ -82,7 +82,7 @@ var (
 	total     int
 )
 
-func use(p []byte) { total += len(p) }
+func use(p []byte) { total += int(p[total]) }
 
 func closeNode(n *node) { n.data = nil }
 
