@@ -110,7 +110,7 @@ type holding struct {
 func (a *attribution) sites() []Site {
 	byBucket := map[*bucket][]uint32{}
 	for _, s := range a.g.samples {
-		if object, offset := a.g.find(s.ref); object != none && offset == 0 {
+		if object, _ := a.g.find(s.ref); object != none {
 			byBucket[s.bucket] = append(byBucket[s.bucket], object)
 		}
 	}

@@ -185,22 +185,24 @@ func (b *rootBuilder) addGoroutines() {
 	}
 }
 
-// addTimers makes the function of each time.AfterFunc a root. The runtime keeps timers in a heap for each processor.
+// addTimers makes the function of each time.AfterFunc a root. The runtime keeps timers in a heap for each processor. The
+// processors themselves are internals of the runtime.
 func (b *rootBuilder) addTimers() {
 	g := b.g
 	layout, ok := g.bin.timerLayout()
-	if !ok {
-		return
-	}
 	byFunc := map[uint64]uint32{}
 	seen := map[uint32]bool{}
 	for _, e := range b.edges {
 		if e.from < uint32(g.objects) || g.root(e.from).name != "runtime.allp" || e.to >= uint32(g.objects) {
 			continue
 		}
-		for _, p := range g.fieldTargets(e.to, layout.stride(wordSize)) {
-			for _, heap := range g.fieldTargets(p.to, layout.at(layout.heap)) {
-				for _, t := range g.fieldTargets(heap.to, layout.stride(layout.entry)) {
+		for _, p := range g.fieldTargets(target{e.to, e.inner}, 0, wordSize) {
+			g.internals = append(g.internals, g.start[p.to])
+			if !ok {
+				continue
+			}
+			for _, heap := range g.fieldTargets(p, layout.heap, 0) {
+				for _, t := range g.fieldTargets(heap, layout.timer, layout.entry) {
 					if !seen[t.to] {
 						seen[t.to] = true
 						b.addTimer(t, layout, byFunc)
@@ -212,7 +214,7 @@ func (b *rootBuilder) addTimers() {
 }
 
 func (b *rootBuilder) addTimer(t target, layout timerLayout, byFunc map[uint64]uint32) {
-	for _, arg := range b.g.fieldTargets(t.to, layout.at(t.inner+layout.arg)) {
+	for _, arg := range b.g.fieldTargets(t, layout.arg, 0) {
 		pc := b.g.code(arg.to)
 		if pc == 0 {
 			continue // a channel or a sleeping goroutine: the waiting goroutine is the holder
@@ -261,14 +263,17 @@ func (b *rootBuilder) addFinalizers() {
 	g.finalizers = nil
 }
 
-// target is where a field points: an object, and the offset in it.
+// target is where a field points: an object, and the offset in it in bytes. Larger objects start with a word of the
+// allocator, so pointers to their start have an offset too.
 type target struct{ to, inner uint32 }
 
-// fieldTargets returns the targets of the fields of an object at the offsets that match accepts.
-func (g *graph) fieldTargets(object uint32, match func(offset uint32) bool) []target {
+// fieldTargets returns where the fields point that are offset bytes after a value's start, and repeat after stride bytes
+// unless stride is 0.
+func (g *graph) fieldTargets(value target, offset, stride uint32) []target {
 	var out []target
-	g.eachField(object, func(e, offset uint32) {
-		if match(offset) && g.targets[e] != none {
+	g.eachField(value.to, func(e, at uint32) {
+		at -= value.inner
+		if (at == offset || stride != 0 && at%stride == offset) && g.targets[e] != none {
 			out = append(out, target{g.targets[e], g.interior(e)})
 		}
 	})
@@ -278,11 +283,3 @@ func (g *graph) fieldTargets(object uint32, match func(offset uint32) bool) []ta
 // timerLayout has the offsets of the runtime's timers: of the slice of timers in runtime.p, of the timer in a slice's
 // element of entry bytes, and of the data word of a timer's argument.
 type timerLayout struct{ heap, entry, arg, timer uint32 }
-
-func (l timerLayout) at(offset uint32) func(uint32) bool {
-	return func(o uint32) bool { return o == offset }
-}
-
-func (l timerLayout) stride(size uint32) func(uint32) bool {
-	return func(o uint32) bool { return size == wordSize || o%size == l.timer }
-}

@@ -285,9 +285,9 @@ func (t *typing) assign(node uint32, of shape) bool {
 // extent returns how much of an object of size bytes a shape describes.
 func (t *typing) extent(of shape, size uint32) uint32 {
 	switch {
-	case of.closure != 0 || of.array && of.base == 0:
+	case of.closure != 0 || of.array && of.base <= wordSize:
 		return size
-	case of.base != 0:
+	case of.base > wordSize:
 		return 1
 	}
 	return t.d.typ(of.typ).size
