@@ -3,6 +3,7 @@ package holders
 import (
 	"cmp"
 	"debug/dwarf"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -27,12 +28,14 @@ type debugInfo struct {
 	types     map[dwarf.Offset]*typ
 	chanElems map[dwarf.Offset]dwarf.Offset // struct hchan<T>: T
 	locals    map[uint64]*functionLocals    // by entry
+	methods   map[string]int                // index in funcs of methods that have wrappers
 	slots     map[slotKey]slotResult
 	loclists  []byte
 	addrs     []byte
 }
 
 type function struct {
+	name      string // of wrappers of method values only
 	low, high uint64
 	offset    dwarf.Offset
 	addrBase  int64
@@ -83,7 +86,32 @@ func newDebugInfo(b *Binary) *debugInfo {
 		}
 	}
 	slices.SortFunc(d.funcs, func(x, y function) int { return cmp.Compare(x.low, y.low) })
+	d.indexMethods(b)
 	return d
+}
+
+// indexMethods finds the wrappers of method values and their methods.
+func (d *debugInfo) indexMethods(b *Binary) {
+	d.methods = map[string]int{}
+	at := func(s symbol) (int, bool) {
+		return slices.BinarySearchFunc(d.funcs, s.start, func(f function, addr uint64) int { return cmp.Compare(f.low, addr) })
+	}
+	for _, s := range b.funcs {
+		if method, ok := strings.CutSuffix(s.name, "-fm"); ok {
+			if i, ok := at(s); ok {
+				d.funcs[i].name = s.name
+				d.methods[method] = -1
+			}
+		}
+	}
+	for _, s := range b.funcs {
+		if _, ok := d.methods[s.name]; ok {
+			if i, ok := at(s); ok {
+				d.methods[s.name] = i
+			}
+		}
+	}
+	maps.DeleteFunc(d.methods, func(_ string, i int) bool { return i < 0 })
 }
 
 func (d *debugInfo) index(e *dwarf.Entry, types uint64, addrBase int64) {

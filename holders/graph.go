@@ -228,34 +228,35 @@ func (g *graph) code(object uint32) uint64 {
 
 // reach finds shortest paths from the super root, tier by tier, and drops edges from a lower tier to a higher one. The
 // runtime's objects for goroutines and threads point to each other and to all processors, so only the tier of the
-// runtime passes through them.
+// runtime reaches them.
 func (g *graph) reach(tier []uint8) {
 	nodes := len(g.edges) - 1
 	g.via = make([]uint32, nodes)
 	for i := range g.via {
 		g.via[i] = none
 	}
-	done := newBits(nodes) // reached in a higher tier
-	passed := newBits(nodes)
+	done := newBits(nodes)     // reached in a higher tier
+	internal := newBits(nodes) // reached in the runtime's tier only
 	for _, ref := range g.internals {
 		if object, _ := g.find(ref); object != none {
-			passed.set(object)
+			internal.set(object)
 		}
 	}
 	g.internals = nil
-	var queue, internals []uint32
+	var queue []uint32
+	t := uint8(tierProgram)
 	visit := func(edge uint32) {
 		to := g.targets[edge]
 		switch {
 		case to == none || to == g.super:
-		case done.has(to):
+		case done.has(to), t < tierRuntime && internal.has(to):
 			g.targets[edge] = none
 		case g.via[to] == none:
 			g.via[to] = edge
 			queue = append(queue, to)
 		}
 	}
-	for t := range uint8(tiers) {
+	for ; t < tiers; t++ {
 		if t == tierProgram {
 			for e, to := g.out(g.super); e < to; e++ {
 				visit(e)
@@ -267,16 +268,8 @@ func (g *graph) reach(tier []uint8) {
 				}
 			}
 		}
-		if t == tierRuntime {
-			queue = append(queue, internals...)
-		}
 		for head := 0; head < len(queue); head++ {
-			node := queue[head]
-			if t < tierRuntime && passed.has(node) {
-				internals = append(internals, node)
-				continue
-			}
-			for e, to := g.out(node); e < to; e++ {
+			for e, to := g.out(queue[head]); e < to; e++ {
 				if e < g.firstRootEdge || tier[e-g.firstRootEdge] <= t {
 					visit(e)
 				}

@@ -288,11 +288,14 @@ func (a *attribution) describe(h *holding, total float64) Holding {
 		out.Holders = []Holder{{Kind: KindUnknown, Name: "no root that a heap dump shows"}}
 		return out
 	}
-	type path struct{ text, container string }
+	type path struct {
+		text, container string
+		root            uint32
+	}
 	count := map[path]int{}
 	for _, o := range h.objects[:min(len(h.objects), maxPaths)] {
-		text, container := a.t.path(o)
-		count[path{text, container}]++
+		text, container, root := a.t.path(o)
+		count[path{text, container, root}]++
 	}
 	best := path{}
 	for p, n := range count {
@@ -301,9 +304,13 @@ func (a *attribution) describe(h *holding, total float64) Holding {
 		}
 	}
 	out.Path, out.Container = best.text, best.container
-	for i, r := range h.roots {
+	roots := slices.Clone(h.roots)
+	if i := slices.Index(roots, best.root); i > 0 {
+		roots = slices.Insert(slices.Delete(roots, i, i+1), 0, best.root)
+	}
+	for i, r := range roots {
 		if r == none || i >= maxJoint {
-			out.More = len(h.roots) - i
+			out.More = len(roots) - i
 			break
 		}
 		out.Holders = append(out.Holders, a.holder(r, h.frame))
@@ -330,9 +337,7 @@ func (a *attribution) holder(node, frame uint32) Holder {
 	case rootGoroutines:
 		out.Kind = KindGoroutines
 		group := g.groups[r.group]
-		for _, f := range group.frames {
-			out.Stack = append(out.Stack, f.name)
-		}
+		out.Stack = a.t.stack(group)
 		out.Creator = g.bin.funcName(group.creator - g.slide)
 		for state, n := range group.states {
 			if n > group.states[out.State] || n == group.states[out.State] && state < out.State {
@@ -341,7 +346,11 @@ func (a *attribution) holder(node, frame uint32) Holder {
 		}
 		out.Name = ownFunction(out.Stack)
 		if frame != none {
-			out.Name = g.root(frame).name
+			f := g.root(frame)
+			inlined := a.t.inlinedIn(group.frames[f.frame])
+			if name := ownFunction(append(inlined, f.name)); !runtimeOwned(name) {
+				out.Name = name
+			}
 		}
 	default:
 		out.Kind = KindRuntime

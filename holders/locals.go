@@ -2,7 +2,9 @@ package holders
 
 import (
 	"debug/dwarf"
+	"slices"
 	"sort"
+	"strings"
 )
 
 // Operations of DWARF location expressions that the Go compiler writes.
@@ -19,14 +21,25 @@ const (
 type functionLocals struct {
 	variables []local
 	captured  []field
+	calls     []inlinedCall
+}
+
+// inlinedCall is a call that the compiler has inlined, and how deep it is in other entries.
+type inlinedCall struct {
+	name   string
+	depth  int
+	ranges [][2]uint64
 }
 
 // local is a variable of a function, with an expression that holds everywhere or a list of expressions by address.
 type local struct {
-	name string
-	typ  dwarf.Offset
-	expr []byte
-	list int64
+	name  string
+	scope string // the inlined function that declares it, or ""
+	typ   dwarf.Offset
+	expr  []byte
+	list  int64
+
+	parameter bool
 }
 
 // piece is a part of a variable that is in memory.
@@ -43,27 +56,30 @@ func (d *debugInfo) funcAt(pc uint64) (function, bool) {
 	return d.funcs[i], true
 }
 
-// localAt returns the variable at an offset from the canonical frame address of the function at pc, and the slot in it.
-func (d *debugInfo) localAt(pc uint64, offset int64) (name string, s slot, ok bool) {
-	f, ok := d.funcAt(pc)
+// localAt returns the variable at an offset from the canonical frame address of the function that the address pc returns
+// to, and the slot in it. Where the function has saved a variable for the call, the list of locations says so from pc on,
+// and before pc it still names the register.
+func (d *debugInfo) localAt(pc uint64, offset int64) (v local, s slot, ok bool) {
+	f, ok := d.funcAt(pc - 1)
 	if !ok {
-		return "", slot{}, false
+		return local{}, slot{}, false
 	}
-	for _, v := range d.localsOf(f).variables {
-		expr := v.expr
-		if expr == nil {
-			expr = d.location(f, v.list, pc)
-		}
-		size := d.typ(v.typ).size
-		for _, p := range pieces(expr, size) {
-			if offset >= p.frame && offset < p.frame+int64(p.size) {
-				if s, ok := d.slotIn(v.typ, p.variable+uint32(offset-p.frame)); ok {
-					return v.name, s, true
+	for _, at := range []uint64{pc, pc - 1} {
+		for _, v := range d.localsOf(f).variables {
+			expr := v.expr
+			if expr == nil {
+				expr = d.location(f, v.list, at)
+			}
+			for _, p := range pieces(expr, d.typ(v.typ).size) {
+				if offset >= p.frame && offset < p.frame+int64(p.size) {
+					if s, ok := d.slotIn(v.typ, p.variable+uint32(offset-p.frame)); ok {
+						return v, s, true
+					}
 				}
 			}
 		}
 	}
-	return "", slot{}, false
+	return local{}, slot{}, false
 }
 
 func (d *debugInfo) localsOf(f function) *functionLocals {
@@ -78,27 +94,90 @@ func (d *debugInfo) localsOf(f function) *functionLocals {
 	if err != nil || top == nil || !top.Children {
 		return l
 	}
-	for depth := 1; depth > 0; {
+	scopes := []string{""} // the inlined functions that contain an entry
+	for len(scopes) > 0 {
 		e, err := r.Next()
 		if err != nil || e == nil {
 			return l
 		}
-		if e.Tag == 0 {
-			depth--
+		scope := scopes[len(scopes)-1]
+		switch e.Tag {
+		case 0:
+			scopes = scopes[:len(scopes)-1]
 			continue
+		case dwarf.TagInlinedSubroutine:
+			scope = d.inlined(l, e, len(scopes))
+		case dwarf.TagVariable, dwarf.TagFormalParameter:
+			d.addLocal(l, e, scope)
 		}
 		if e.Children {
-			depth++
-		}
-		if e.Tag == dwarf.TagVariable || e.Tag == dwarf.TagFormalParameter {
-			d.addLocal(l, e)
+			scopes = append(scopes, scope)
 		}
 	}
 	return l
 }
 
-func (d *debugInfo) addLocal(l *functionLocals, e *dwarf.Entry) {
-	v := local{list: -1}
+// inlined adds an inlined call and returns the name of its function.
+func (d *debugInfo) inlined(l *functionLocals, e *dwarf.Entry, depth int) string {
+	ranges, err := d.data.Ranges(e)
+	origin, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset)
+	if err != nil || !ok {
+		return ""
+	}
+	d.reader.Seek(origin)
+	o, err := d.reader.Next()
+	if err != nil || o == nil {
+		return ""
+	}
+	name, _ := o.Val(dwarf.AttrName).(string)
+	l.calls = append(l.calls, inlinedCall{name: name, depth: depth, ranges: ranges})
+	return name
+}
+
+// functionsAt returns the functions inlined at an address, innermost first, without the function that contains them.
+func (d *debugInfo) functionsAt(pc uint64) []string {
+	f, ok := d.funcAt(pc)
+	if !ok {
+		return nil
+	}
+	var out []string
+	depth := 0
+	for _, c := range d.localsOf(f).calls {
+		for _, r := range c.ranges {
+			if pc >= r[0] && pc < r[1] && c.depth > depth {
+				out = append(out, c.name)
+				depth = c.depth
+				break
+			}
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// receiver returns the type of the receiver that a method value holds: the wrapper main.(*T).f-fm calls main.(*T).f.
+func (d *debugInfo) receiver(wrapper function) (dwarf.Offset, bool) {
+	method, ok := strings.CutSuffix(wrapper.name, "-fm")
+	if !ok {
+		return 0, false
+	}
+	for _, v := range d.localsOf(wrapper).variables {
+		if v.scope == method && v.parameter {
+			return v.typ, true
+		}
+	}
+	if f, ok := d.methods[method]; ok {
+		for _, v := range d.localsOf(d.funcs[f]).variables {
+			if v.scope == "" && v.parameter {
+				return v.typ, true
+			}
+		}
+	}
+	return 0, false
+}
+
+func (d *debugInfo) addLocal(l *functionLocals, e *dwarf.Entry, scope string) {
+	v := local{scope: scope, list: -1, parameter: e.Tag == dwarf.TagFormalParameter}
 	v.name, _ = e.Val(dwarf.AttrName).(string)
 	v.typ, _ = e.Val(dwarf.AttrType).(dwarf.Offset)
 	captured, isCaptured := e.Val(attrGoClosure).(int64)

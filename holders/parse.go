@@ -160,10 +160,12 @@ type groupFrame struct {
 	index map[frameSlot]uint32
 }
 
-// frameSlot is a place in a frame: bytes below the frame's canonical address, at one program counter.
+// frameSlot is a place in a frame at one program counter, as an offset from the frame's canonical address. The lowest part
+// of a frame also has the arguments of the function that it calls, whose program counter is callee; low is the offset
+// from that function's canonical address.
 type frameSlot struct {
-	pc     uint64
-	offset int64
+	pc, callee  uint64
+	offset, low int64
 }
 
 type frameRef struct {
@@ -477,7 +479,10 @@ func (d *dump) endGoroutine() error {
 	for n, f := range g.frames {
 		frame := &to.frames[n]
 		for _, w := range f.words {
-			at := frameSlot{pc: f.pc, offset: int64(w.offset)*wordSize - int64(f.size)}
+			at := frameSlot{pc: f.pc, offset: int64(w.offset)*wordSize - int64(f.size), low: int64(w.offset) * wordSize}
+			if n > 0 {
+				at.callee = g.frames[n-1].pc
+			}
 			slot, ok := frame.index[at]
 			if !ok {
 				slot = uint32(len(frame.slots))

@@ -1,6 +1,7 @@
 package holders
 
 import (
+	"cmp"
 	"debug/dwarf"
 	"fmt"
 	"reflect"
@@ -27,17 +28,13 @@ const (
 )
 
 // path describes how a root reaches an object: "main.registry (map[string]*main.Order) → *main.Order.items → []byte". It
-// also returns the first container on the path.
-func (t *typing) path(node uint32) (text, container string) {
+// also returns the first container on the path, and the root.
+func (t *typing) path(node uint32) (text, container string, from uint32) {
 	g := t.g
 	var edges []uint32
-	for v := node; g.via[v] != none && len(edges) < maxPath; {
-		e := g.via[v]
-		edges = append(edges, e)
-		v = g.source(e)
-		if v == g.super {
-			break
-		}
+	for v := node; v != g.super && t.pathEdge(v) != none && len(edges) < maxPath; v = g.source(edges[len(edges)-1]) {
+		from = v
+		edges = append(edges, t.pathEdge(v))
 	}
 	slices.Reverse(edges)
 	var steps []string
@@ -75,7 +72,7 @@ func (t *typing) path(node uint32) (text, container string) {
 	if len(steps) > maxSteps {
 		steps = slices.Concat(steps[:maxSteps-3], []string{"…"}, steps[len(steps)-2:])
 	}
-	return strings.Join(steps, " → "), container
+	return strings.Join(steps, " → "), container, from
 }
 
 // rootStep describes a root and the variable in it that an edge leaves from.
@@ -86,6 +83,9 @@ func (t *typing) rootStep(r *root, edge uint32, s slot, known bool) string {
 	}
 	switch r.kind {
 	case rootGlobal:
+		if of := t.d.typeOfGlobal(r.addr); known && of == "sync.Map" {
+			return shortName(r.name) + " (sync.Map)"
+		}
 		return shortName(r.name) + s.path + typ
 	case rootStatic:
 		if !known {
@@ -93,11 +93,11 @@ func (t *typing) rootStep(r *root, edge uint32, s slot, known bool) string {
 		}
 		return t.step(t.g.source(edge), s, true, slot{}, false)
 	case rootFrame:
-		name, _, ok := t.localSlot(r, t.g.rootEdges[edge-t.g.firstRootEdge].offset)
+		v, _, ok := t.localSlot(r, t.g.rootEdges[edge-t.g.firstRootEdge].offset)
 		if !ok {
 			return "a local of " + shortName(r.name)
 		}
-		return name + s.path + typ + " in " + shortName(r.name)
+		return v.name + s.path + typ + " in " + shortName(cmp.Or(v.scope, r.name))
 	case rootGoroutines:
 		return "deferred call"
 	case rootTimer:
@@ -109,6 +109,14 @@ func (t *typing) rootStep(r *root, edge uint32, s slot, known bool) string {
 		return "finalizer"
 	}
 	return r.name
+}
+
+// typeOfGlobal returns the name of the type of a global variable.
+func (d *debugInfo) typeOfGlobal(addr uint64) string {
+	if d == nil {
+		return ""
+	}
+	return d.typ(d.globals[addr]).name
 }
 
 // step describes an object on a path and the field that the path leaves from. It is empty for internals of maps and
@@ -136,7 +144,12 @@ func (t *typing) step(node uint32, s slot, known bool, before slot, reached bool
 		}
 		return ""
 	}
-	path := s.path
+	path := strings.Replace(s.path, ".m.root", "", 1)
+	if path == s.path || s.typ == nil || !strings.Contains(s.typ.name, "internal/sync.indirect[") {
+		path = s.path
+	} else {
+		path += " (sync.Map)"
+	}
 	if known && (s.typ.kind == reflect.Map || s.typ.kind == reflect.Chan) {
 		path += " (" + typeName(s.typ.name) + ")"
 	}

@@ -106,45 +106,79 @@ func (s *subject) dump() *Summary {
 	return summary
 }
 
+// shapes has the holder and the path that leakrig must name for each shape. A healthy shape has neither.
+var shapes = []struct{ name, holder, path, container string }{
+	{"map", "main.registry", "main.registry (map[string]*main.order) → *main.order.items → []byte", containerMap},
+	{"nested-map", "main.tenants", "main.tenants (map[string]map[string][]byte) → []byte", containerMap},
+	{"slice-tail", "main.stack", "main.stack ([]*main.order) → []*main.order → *main.order.items → []byte", containerSlice},
+	{"sub-slice", "main.heads", "main.heads ([][]byte) → [][]byte → []byte", containerSlice},
+	{"string", "main.names", "main.names ([]string) → []string → string", containerSlice},
+	{"closure", "main.callbacks", "main.callbacks ([]func() int) → []func() int → func main.init.func6.1.p → []byte", containerSlice},
+	{"method", "main.handlers", "main.handlers ([]func()) → []func() → func main.(*order).run-fm → *main.order.items → []byte", containerSlice},
+	{"timer", "2200 timers of main.init.func8.1", "timer of main.init.func8.1 → func main.init.func8.1.p → []byte", ""},
+	{"ticker", "2200 goroutines at main.tick", "p ([]byte) in main.tick → []byte", ""},
+	{
+		"context", "main.parent",
+		"main.parent (context.Context) → *context.cancelCtx.children (map[context.canceler]struct {}) → *context.cancelCtx.Context → *context.valueCtx.val → *[]byte → []byte",
+		containerMap,
+	},
+	{"finalizer", "2200 finalizers main.closeNode of *main.node", "finalizer of *main.node.data → []byte", ""},
+	{"channel", "main.queue", "main.queue (chan []byte) → [][]byte → []byte", containerChan},
+	{"goroutine-stack", "2200 goroutines at main.wait", "p ([]byte) in main.wait → []byte", ""},
+	{"goroutine-slice", "1 goroutine at main.collect", "items ([][]byte) in main.collect → [][]byte → []byte", containerSlice},
+	{"linked-list", "main.head", "main.head (*main.order) → *main.order.next (repeated) → *main.order.items → []byte", containerLinked},
+	{
+		"lru", "main.cache",
+		"main.cache (*main.lru) → *main.lru.byKey (map[int]*list.Element) → *list.Element.Value → *main.order.items → []byte", containerMap,
+	},
+	{"sync-map", "main.sessions", "main.sessions (sync.Map) → *main.order.items → []byte", containerSyncMap},
+	{"subscription", "main.events", "main.events (*main.hub) → *main.hub.subs → []*main.subscriber → *main.subscriber.buf → []byte", containerSlice},
+	{"third-party", "third.cache", "third.cache (map[int][]byte) → []byte", containerMap},
+	{"interface", "main.things", "main.things ([]fmt.Stringer) → []fmt.Stringer → *main.order.items → []byte", containerSlice},
+	{"http-idle", "550 goroutines at http.(*persistConn).readLoop", "*http.persistConn.br → *bufio.Reader.buf → []byte", ""},
+	{
+		"labels", "main.requests",
+		"main.requests (*third.CounterVec) → *third.CounterVec.children (map[uint64][]*third.counter) → []*third.counter → *third.counter.labels → []string → string",
+		containerMap,
+	},
+	{"request", "main.base", "main.base (context.Context) → *context.valueCtx.Context (repeated) → *context.valueCtx.val → *[]byte → []byte", containerLinked},
+	{"pool", "", "", ""},
+}
+
 // TestShapes checks the holder that leakrig names for leaks of known shapes, with the profile rate that users have.
 func TestShapes(t *testing.T) {
-	for shape, want := range map[string]struct{ holder, path string }{
-		"map":             {"main.registry", "main.registry (map[string]*main.order) → *main.order.items → []byte"},
-		"nested-map":      {"main.tenants", "main.tenants (map[string]map[string][]byte) → []byte"},
-		"slice-tail":      {"main.stack", "main.stack ([]*main.order) → []*main.order → *main.order.items → []byte"},
-		"sub-slice":       {"main.heads", "main.heads ([][]byte) → [][]byte → []byte"},
-		"string":          {"main.names", "main.names ([]string) → []string → string"},
-		"closure":         {"main.callbacks", "→ func main"},
-		"method":          {"main.handlers", "main.handlers ([]func())"},
-		"timer":           {"of main.", "timer of main"},
-		"ticker":          {"goroutines at main.tick", "in main.tick"},
-		"context":         {"main.parent", "*context.valueCtx.val → []byte"},
-		"finalizer":       {"main.closeNode of *main.node", "finalizer"},
-		"channel":         {"main.queue", "main.queue (chan []byte) → [][]byte → []byte"},
-		"goroutine-stack": {"goroutines at main.wait", "in main.wait"},
-		"goroutine-slice": {"1 goroutine at main.collect", "in main.collect"},
-		"linked-list":     {"main.head", "main.head (*main.order) → *main.order.next (repeated) → *main.order.items → []byte"},
-		"lru":             {"main.cache", "*main.order.items → []byte"},
-		"sync-map":        {"main.sessions", "*main.order.items → []byte"},
-		"subscription":    {"main.events", "[]*main.subscriber → *main.subscriber.buf → []byte"},
-		"third-party":     {"third.cache", "third.cache (map[int][]byte) → []byte"},
-		"interface":       {"main.things", "*main.order.items → []byte"},
-		"http-idle":       {"net/http", ""},
-		"labels":          {"main.requests", "*third.counter.labels"},
-		"request":         {"main.base", "*context.valueCtx.Context (repeated)"},
-		"pool":            {"", ""},
-	} {
-		t.Run(shape, func(t *testing.T) {
-			s := startShape(t, shape)
+	for _, want := range shapes {
+		t.Run(want.name, func(t *testing.T) {
+			s := startShape(t, want.name)
 			s.leak(200)
 			baseline := s.dump()
 			s.leak(2000)
 			growth := Compare(baseline, s.dump())
-			t.Logf("%d sites", len(growth))
 			for _, g := range growth[:min(len(growth), 3)] {
-				t.Logf("+%.0f B in %.1f objects (%d samples, %.0f %%) held by %s via %s [%s]\n%v", g.Bytes, g.Objects, g.Sampled, 100*g.Share, g.Holder(), g.Path, g.Container, g.Frames[0])
+				t.Logf("+%.0f B (%d samples, %.0f %%) held by %s via %s [%s]\n%v", g.Bytes, g.Sampled, 100*g.Share, g.Holder(), g.Path, g.Container, g.Frames[0])
 			}
-			_ = want
+			if want.holder == "" {
+				if len(growth) > 0 && growth[0].Bytes > 2<<20 {
+					t.Errorf("%s holds %.0f bytes in a healthy program", growth[0].Holder(), growth[0].Bytes)
+				}
+				return
+			}
+			if len(growth) == 0 || growth[0].Bytes < 16<<20 {
+				t.Fatal("no growth of 16 MiB")
+			}
+			g := growth[0]
+			if !strings.Contains(g.Holder(), want.holder) {
+				t.Errorf("held by %s, want %s", g.Holder(), want.holder)
+			}
+			if !strings.HasSuffix(g.Path, want.path) {
+				t.Errorf("path %s,\nwant %s", g.Path, want.path)
+			}
+			if g.Container != want.container {
+				t.Errorf("container %q, want %q", g.Container, want.container)
+			}
+			if want.name != "http-idle" && g.Share < 0.99 {
+				t.Errorf("share %.2f, want all", g.Share)
+			}
 		})
 	}
 }

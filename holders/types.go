@@ -1,6 +1,7 @@
 package holders
 
 import (
+	"cmp"
 	"debug/dwarf"
 	"reflect"
 	"strings"
@@ -13,6 +14,7 @@ type typing struct {
 	all   []shape
 	index map[shape]uint32
 	of    []uint32 // index in all by node; 0 is unknown
+	via   []uint32 // the edge by which a node with a type was first typed
 }
 
 func newTyping(g *graph) *typing {
@@ -22,6 +24,7 @@ func newTyping(g *graph) *typing {
 	}
 	t.d = g.bin.debug
 	t.of = make([]uint32, len(g.edges)-1)
+	t.via = make([]uint32, len(g.edges)-1)
 	var queue []uint32
 	for i := range g.roots {
 		queue = append(queue, uint32(g.objects+i))
@@ -33,8 +36,14 @@ func newTyping(g *graph) *typing {
 		node := queue[head]
 		t.eachSlot(node, func(edge uint32, s slot) {
 			to := g.targets[edge]
-			if to != none && t.assign(to, t.targetOf(s, edge)) {
+			if to == none {
+				return
+			}
+			if _, known := t.shapeOf(to); t.assign(to, t.targetOf(s, edge)) {
 				queue = append(queue, to)
+				if !known {
+					t.via[to] = edge
+				}
 			}
 		})
 	}
@@ -47,6 +56,14 @@ func (t *typing) shapeOf(node uint32) (shape, bool) {
 		return shape{}, false
 	}
 	return t.all[t.of[node]], true
+}
+
+// pathEdge returns the last edge of the path to a node that print shows: by fields of known types, if there are any.
+func (t *typing) pathEdge(node uint32) uint32 {
+	if _, known := t.shapeOf(node); known {
+		return t.via[node]
+	}
+	return t.g.via[node]
 }
 
 // eachSlot calls f with the edges of a node whose field is known.
@@ -121,15 +138,38 @@ func (t *typing) rootSlot(node uint32, r *root, edge uint32) (slot, bool) {
 	return slot{}, false
 }
 
-// localSlot returns the local variable at a place in a frame. The place may be an argument of the function that the frame calls.
-func (t *typing) localSlot(r *root, at uint32) (name string, s slot, ok bool) {
+// localSlot returns the local variable at a place in a frame.
+func (t *typing) localSlot(r *root, at uint32) (v local, s slot, ok bool) {
 	frame := t.g.groups[r.group].frames[r.frame]
 	if int(at) >= len(frame.slots) || t.d == nil {
-		return "", slot{}, false
+		return local{}, slot{}, false
 	}
 	p := frame.slots[at]
-	name, s, ok = t.d.localAt(p.pc-t.g.slide-1, p.offset)
-	return strings.TrimPrefix(name, "&"), s, ok
+	v, s, ok = t.d.localAt(p.pc-t.g.slide, p.offset)
+	if !ok && p.callee != 0 {
+		callee := p.callee - t.g.slide
+		v, s, ok = t.d.localAt(callee, p.low)
+		v.scope = cmp.Or(v.scope, t.g.bin.funcName(callee-1))
+	}
+	v.name = strings.TrimPrefix(v.name, "&")
+	return v, s, ok
+}
+
+// stack returns the functions on the stack of a group, innermost first, with inlined functions if DWARF names them.
+func (t *typing) stack(of *group) []string {
+	var out []string
+	for _, f := range of.frames {
+		out = append(append(out, t.inlinedIn(f)...), f.name)
+	}
+	return out
+}
+
+// inlinedIn returns the functions inlined at the call of a frame.
+func (t *typing) inlinedIn(f groupFrame) []string {
+	if t.d == nil {
+		return nil
+	}
+	return t.d.functionsAt(f.pc - t.g.slide - 1)
 }
 
 // slotInShape returns the field at an offset of an object.
@@ -150,6 +190,10 @@ func (d *debugInfo) slotInShape(of shape, offset uint32) (slot, bool) {
 				s.path = "." + strings.TrimPrefix(v.name, "&") + s.path
 				return s, ok
 			}
+		}
+		if typ, ok := d.receiver(f); ok && offset >= wordSize {
+			s, ok := d.slotIn(typ, offset-wordSize)
+			return s, ok
 		}
 		return slot{}, false
 	case of.array:
