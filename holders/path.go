@@ -83,8 +83,8 @@ func (t *typing) rootStep(r *root, edge uint32, s slot, known bool) string {
 	}
 	switch r.kind {
 	case rootGlobal:
-		if of := t.d.typeOfGlobal(r.addr); known && of == "sync.Map" {
-			return shortName(r.name) + " (sync.Map)"
+		if path, ok := syncMap(s); ok {
+			return shortName(r.name) + path
 		}
 		return shortName(r.name) + s.path + typ
 	case rootStatic:
@@ -111,12 +111,13 @@ func (t *typing) rootStep(r *root, edge uint32, s slot, known bool) string {
 	return r.name
 }
 
-// typeOfGlobal returns the name of the type of a global variable.
-func (d *debugInfo) typeOfGlobal(addr uint64) string {
-	if d == nil {
-		return ""
+// syncMap returns the path to a sync.Map if the field is the root of its tree.
+func syncMap(s slot) (path string, ok bool) {
+	if s.typ == nil || !strings.HasPrefix(s.typ.name, "sync/atomic.Pointer[internal/sync.indirect[") {
+		return "", false
 	}
-	return d.typ(d.globals[addr]).name
+	path, ok = strings.CutSuffix(s.path, ".m.root")
+	return path + " (sync.Map)", ok
 }
 
 // step describes an object on a path and the field that the path leaves from. It is empty for internals of maps and
@@ -144,13 +145,10 @@ func (t *typing) step(node uint32, s slot, known bool, before slot, reached bool
 		}
 		return ""
 	}
-	path := strings.Replace(s.path, ".m.root", "", 1)
-	if path == s.path || s.typ == nil || !strings.Contains(s.typ.name, "internal/sync.indirect[") {
-		path = s.path
-	} else {
-		path += " (sync.Map)"
-	}
-	if known && (s.typ.kind == reflect.Map || s.typ.kind == reflect.Chan) {
+	path := s.path
+	if at, ok := syncMap(s); ok {
+		path = at
+	} else if known && (s.typ.kind == reflect.Map || s.typ.kind == reflect.Chan) {
 		path += " (" + typeName(s.typ.name) + ")"
 	}
 	switch {

@@ -2,17 +2,22 @@ package holders
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/leakrig/leakrig/holders/heapdump"
+	"github.com/leakrig/leakrig/leak"
 )
 
 var buildShapes = sync.OnceValues(func() (string, error) {
@@ -49,6 +54,11 @@ func startShape(t testing.TB, shape string) *subject {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startProgram(t, path, shape)
+}
+
+func startProgram(t testing.TB, path, shape string) *subject {
+	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -145,9 +155,15 @@ var shapes = []struct{ name, holder, path, container string }{
 	{"pool", "", "", ""},
 }
 
+// quickShapes are the shapes of a test without the build tag slow: one for each kind of holder.
+var quickShapes = []string{"map", "sync-map", "timer", "finalizer", "goroutine-stack", "method"}
+
 // TestShapes checks the holder that leakrig names for leaks of known shapes, with the profile rate that users have.
 func TestShapes(t *testing.T) {
 	for _, want := range shapes {
+		if !allShapes && !slices.Contains(quickShapes, want.name) {
+			continue
+		}
 		t.Run(want.name, func(t *testing.T) {
 			s := startShape(t, want.name)
 			s.leak(200)
@@ -180,5 +196,75 @@ func TestShapes(t *testing.T) {
 				t.Errorf("share %.2f, want all", g.Share)
 			}
 		})
+	}
+}
+
+// TestSecrets checks that nothing of a program's contents is in a summary.
+func TestSecrets(t *testing.T) {
+	s := startShape(t, "secrets")
+	s.leak(1000)
+	summary := s.dump()
+	data, err := json.Marshal(summary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(summary.Sites) == 0 || len(summary.Roots) == 0 {
+		t.Error("an empty summary")
+	}
+	if bytes.Contains(data, []byte("hunter2")) {
+		t.Errorf("a secret is in %s", data)
+	}
+}
+
+// TestProfileJoins checks that the stack of a heap profile, with its inlined functions, leads to the site in a dump.
+func TestProfileJoins(t *testing.T) {
+	s := startShape(t, "inlined")
+	s.leak(2000)
+	summary := s.dump()
+	body := s.get("/debug/pprof/heap?debug=1")
+	defer body.Close()
+	var stack leak.Stack
+	for lines := bufio.NewScanner(body); lines.Scan(); {
+		fields := strings.Fields(lines.Text()) // #	0x66f6bb	main.made+0x9b	/path/main.go:95
+		if len(fields) != 4 || fields[0] != "#" {
+			if len(stack.Frames) > 0 && stack.Frames[0].Func == "main.made" {
+				break
+			}
+			stack = leak.Stack{}
+			continue
+		}
+		name, _, _ := strings.Cut(fields[2], "+0x")
+		file, line, _ := strings.Cut(fields[3], ":")
+		number, _ := strconv.Atoi(line)
+		stack.Frames = append(stack.Frames, leak.Frame{Func: name, File: file, Line: number})
+	}
+	if len(stack.Frames) < 3 || stack.Frames[1].Func != "main.keep" {
+		t.Fatalf("the profile has %v, want main.made inlined in main.keep", stack.Frames)
+	}
+	site := summary.Site(stack)
+	if site == nil {
+		t.Fatalf("no site for %v", stack.Frames)
+	}
+	if got := site.Holdings[0].Holder(); got != "main.registry" {
+		t.Errorf("held by %s, want main.registry", got)
+	}
+}
+
+// TestWithoutSymbols checks that a binary without DWARF, or without symbols, has the right holder or none, and no type.
+func TestWithoutSymbols(t *testing.T) {
+	for flags, want := range map[string]string{"-w": "main.registry", "-s": "static data without a symbol"} {
+		path := filepath.Join(t.TempDir(), "shapes")
+		if out, err := exec.Command("go", "build", "-ldflags="+flags, "-o", path, "./testdata/shapes").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		s := startProgram(t, path, "map")
+		s.leak(2000)
+		site := s.dump().Sites[0]
+		if got := site.Holdings[0].Holder(); got != want {
+			t.Errorf("%s: held by %s, want %s", flags, got, want)
+		}
+		if path := site.Holdings[0].Path; !strings.Contains(path, "type unknown") || strings.Contains(path, "order") {
+			t.Errorf("%s: path %s, want unknown types", flags, path)
+		}
 	}
 }

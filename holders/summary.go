@@ -69,14 +69,29 @@ func (a *attribution) summary() *Summary {
 	return s
 }
 
-// trimRuntime removes the runtime's frames at the start of an allocation stack, as pprof does.
+// trimRuntime removes the runtime's frames at both ends of an allocation stack. pprof removes some of them, too.
 func trimRuntime(frames []leak.Frame) []leak.Frame {
-	for i, f := range frames {
-		if !strings.HasPrefix(f.Func, "runtime.") {
-			return frames[i:]
+	own := func(f leak.Frame) bool { return !inRuntime(f) }
+	first := slices.IndexFunc(frames, own)
+	if first < 0 {
+		return frames
+	}
+	last := len(frames)
+	for inRuntime(frames[last-1]) {
+		last--
+	}
+	return frames[first:last]
+}
+
+// inRuntime reports whether a frame is in the runtime, by its file too: a dump names the function that a runtime function
+// is inlined in.
+func inRuntime(f leak.Frame) bool {
+	for _, dir := range []string{"runtime/", "internal/runtime/"} {
+		if strings.HasPrefix(f.File, dir) || strings.Contains(f.File, "/src/"+dir) {
+			return true
 		}
 	}
-	return frames
+	return runtimeOwned(f.Func)
 }
 
 // siteKey joins allocation stacks of dumps and profiles. Names differ: a profile names inlined functions, and a dump names

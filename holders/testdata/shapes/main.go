@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	_ "net/http/pprof"
 	"os"
 	"runtime"
 	"strconv"
@@ -82,6 +83,10 @@ var (
 	total     int
 )
 
+func keep(i int) { registry[strconv.Itoa(i)] = made(i) }
+
+func made(i int) *order { return &order{id: i, items: make([]byte, size)} }
+
 func use(p []byte) { total += int(p[total]) }
 
 func closeNode(n *node) { n.data = nil }
@@ -151,7 +156,14 @@ var shapes = map[string]func(i int){
 	"http-idle":    nil,
 	"labels":       func(i int) { requests.Inc(uint64(i), string(payload())) },
 	"request":      func(int) { base = context.WithValue(base, key{}, payload()) },
-	"pool":         func(int) { p := payload(); pool.Put(&p) },
+	"secrets": func(i int) {
+		secret := fmt.Sprintf("hunter2-%04d-%s", i%1000, strings.Repeat("x", size))
+		registry[secret] = &order{id: i, items: []byte(secret)}
+		names = append(names, secret)
+		base = context.WithValue(base, key{}, secret)
+	},
+	"inlined": func(i int) { keep(i) },
+	"pool":    func(int) { p := payload(); pool.Put(&p) },
 }
 
 // idle leaves n connections in the idle pool of the client's transport.
