@@ -1,36 +1,50 @@
 package holders
 
+import "slices"
+
 // dominate computes immediate dominators and retained sizes of all reached nodes with the semi-NCA algorithm:
 // Georgiadis, Linear-Time Algorithms for Dominators and Related Problems, 2005. It needs no more than O(m log n) steps
 // for linked lists of any length, unlike the iteration of Cooper, Harvey and Kennedy.
+//
+// The arrays of a large heap decide how much memory leakrig needs, so dominate keeps few of them at a time. While it runs,
+// edges of reached nodes point to preorder numbers.
 func (g *graph) dominate() {
-	nodes := len(g.edges) - 1
-	number := make([]uint32, nodes) // preorder number of a node, from 1; 0 is unreached
-	parent := g.depthFirst(number)  // both in preorder numbers from 0
+	parent := g.depthFirst()
 	n := len(g.order)
-
-	// Predecessors of the node with number i are preds[predEnd[i-1]:predEnd[i]], in preorder numbers.
-	predEnd := make([]uint32, n+1)
-	g.eachReached(number, func(_, to uint32) { predEnd[to]++ })
-	total := uint32(0)
-	for i := range predEnd {
-		total += predEnd[i]
-		predEnd[i] = total
+	idom := g.dominatorNumbers(parent)
+	for _, node := range g.order {
+		for e, end := g.out(node); e < end; e++ {
+			if to := g.targets[e]; to != none {
+				g.targets[e] = g.order[to]
+			}
+		}
 	}
-	preds := make([]uint32, total)
-	g.eachReached(number, func(from, to uint32) {
-		predEnd[to]--
-		preds[predEnd[to]] = from
-	})
+	nodes := len(g.edges) - 1
+	g.retained = make([]uint32, nodes)
+	g.idom = make([]uint32, nodes)
+	for i := range g.idom {
+		g.idom[i] = none
+	}
+	for i := n - 1; i > 0; i-- {
+		node, above := g.order[i], g.order[idom[i]]
+		g.idom[node] = above
+		g.retained[node] += g.words(node)
+		g.retained[above] += g.retained[node]
+	}
+}
 
+// dominatorNumbers returns the number of each node's immediate dominator. It overwrites parent.
+func (g *graph) dominatorNumbers(parent []uint32) []uint32 {
+	n := len(g.order)
+	idom := slices.Clone(parent)
+	predEnd, preds := g.predecessors(parent)
 	semi := make([]uint32, n)
 	label := make([]uint32, n)
-	idom := make([]uint32, n)
-	for i := range n {
-		semi[i], label[i], idom[i] = uint32(i), uint32(i), parent[i]
+	for i := range label {
+		label[i] = uint32(i)
 	}
 	var stack []uint32
-	// eval returns the smallest label on the path from v up to, without, the tree's part that is not yet linked.
+	// eval returns the smallest label on the path from v up to the part of the tree that is not yet linked.
 	eval := func(v, linked uint32) uint32 {
 		if v < linked || parent[v] < linked {
 			return label[v]
@@ -47,10 +61,10 @@ func (g *graph) dominate() {
 		}
 		return label[stack[0]]
 	}
-	for i := uint32(n) - 1; i > 0 && n > 1; i-- {
+	for i := n - 1; i > 0; i-- {
 		s := idom[i]
 		for _, p := range preds[predEnd[i]:predEnd[i+1]] {
-			s = min(s, eval(p, i+1))
+			s = min(s, eval(p, uint32(i)+1))
 		}
 		semi[i], label[i] = s, s
 	}
@@ -61,25 +75,48 @@ func (g *graph) dominate() {
 		}
 		idom[i] = d
 	}
-	g.retained = make([]uint32, nodes)
-	g.idom = number // reused: the numbers are in the order already
-	for i := range g.idom {
-		g.idom[i] = none
-	}
-	for i := n - 1; i > 0; i-- {
-		node, above := g.order[i], g.order[idom[i]]
-		g.idom[node] = above
-		g.retained[node] += g.words(node)
-		g.retained[above] += g.retained[node]
-	}
+	return idom
 }
 
-// depthFirst fills the preorder numbers and g.order. It returns the parent of each number in the depth-first tree.
-func (g *graph) depthFirst(number []uint32) (parent []uint32) {
+// predecessors returns rows of predecessors by number, without the parents in the depth-first tree. The row of node i is
+// preds[ends[i]:ends[i+1]].
+func (g *graph) predecessors(parent []uint32) (ends, preds []uint32) {
+	ends = make([]uint32, len(g.order)+1)
+	for from, node := range g.order {
+		for e, end := g.out(node); e < end; e++ {
+			if to := g.targets[e]; to != none && parent[to] != uint32(from) {
+				ends[to]++
+			}
+		}
+	}
+	total := uint32(0)
+	for i := range ends {
+		total += ends[i]
+		ends[i] = total
+	}
+	preds = make([]uint32, total)
+	for from, node := range g.order {
+		for e, end := g.out(node); e < end; e++ {
+			if to := g.targets[e]; to != none && parent[to] != uint32(from) {
+				ends[to]--
+				preds[ends[to]] = uint32(from)
+			}
+		}
+	}
+	return ends, preds
+}
+
+// depthFirst fills g.order and replaces the targets of reached nodes with preorder numbers. It returns the parent of each
+// number in the depth-first tree.
+func (g *graph) depthFirst() (parent []uint32) {
 	type visit struct{ number, edge uint32 }
-	g.order = append(g.order, g.super)
-	parent = append(parent, 0)
-	number[g.super] = 1
+	number := make([]uint32, len(g.edges)-1)
+	for i := range number {
+		number[i] = none
+	}
+	g.order = append(make([]uint32, 0, g.reached+1), g.super)
+	parent = append(make([]uint32, 0, g.reached+1), 0)
+	number[g.super] = 0
 	stack := []visit{{0, g.edges[g.super]}}
 	for len(stack) > 0 {
 		top := &stack[len(stack)-1]
@@ -87,27 +124,20 @@ func (g *graph) depthFirst(number []uint32) (parent []uint32) {
 			stack = stack[:len(stack)-1]
 			continue
 		}
-		to := g.targets[top.edge]
+		edge := top.edge
 		top.edge++
-		if to == none || number[to] != 0 {
+		to := g.targets[edge]
+		if to == none {
 			continue
 		}
-		next := uint32(len(g.order))
-		number[to] = next + 1
-		g.order = append(g.order, to)
-		parent = append(parent, top.number)
-		stack = append(stack, visit{next, g.edges[to]})
+		if number[to] == none {
+			next := uint32(len(g.order))
+			number[to] = next
+			g.order = append(g.order, to)
+			parent = append(parent, top.number)
+			stack = append(stack, visit{next, g.edges[to]})
+		}
+		g.targets[edge] = number[to]
 	}
 	return parent
-}
-
-// eachReached calls f with the preorder numbers of both ends of each edge between reached nodes.
-func (g *graph) eachReached(number []uint32, f func(from, to uint32)) {
-	for i, node := range g.order {
-		for e, end := g.out(node); e < end; e++ {
-			if to := g.targets[e]; to != none {
-				f(uint32(i), number[to]-1)
-			}
-		}
-	}
 }

@@ -27,9 +27,8 @@ type graph struct {
 	firstRootEdge uint32
 	rootEdges     []rootEdge
 
-	// via is the edge on a shortest path from the super root, or none for an unreached node.
-	via []uint32
-
+	reached  int      // nodes without the super root
+	via      []uint32 // the last edge of a shortest path from the super root, or none for an unreached node
 	idom     []uint32
 	order    []uint32 // reached nodes in depth-first preorder
 	retained []uint32 // words
@@ -96,6 +95,7 @@ func newGraph(d *dump) (*graph, error) {
 		return nil, err
 	}
 	g.dominate()
+	g.findPaths()
 	return g, nil
 }
 
@@ -226,15 +226,11 @@ func (g *graph) code(object uint32) uint64 {
 	return g.closures[i].pc
 }
 
-// reach finds shortest paths from the super root, tier by tier, and drops edges from a lower tier to a higher one. The
-// runtime's objects for goroutines and threads point to each other and to all processors, so only the tier of the
-// runtime reaches them.
+// reach marks what roots reach, tier by tier, and drops edges from a lower tier to a higher one. The runtime's objects
+// for goroutines and threads point to each other and to all processors, so only the tier of the runtime reaches them.
 func (g *graph) reach(tier []uint8) {
 	nodes := len(g.edges) - 1
-	g.via = make([]uint32, nodes)
-	for i := range g.via {
-		g.via[i] = none
-	}
+	reached := newBits(nodes)
 	done := newBits(nodes)     // reached in a higher tier
 	internal := newBits(nodes) // reached in the runtime's tier only
 	for _, ref := range g.internals {
@@ -243,7 +239,7 @@ func (g *graph) reach(tier []uint8) {
 		}
 	}
 	g.internals = nil
-	var queue []uint32
+	var todo []uint32
 	t := uint8(tierProgram)
 	visit := func(edge uint32) {
 		to := g.targets[edge]
@@ -251,9 +247,10 @@ func (g *graph) reach(tier []uint8) {
 		case to == none || to == g.super:
 		case done.has(to), t < tierRuntime && internal.has(to):
 			g.targets[edge] = none
-		case g.via[to] == none:
-			g.via[to] = edge
-			queue = append(queue, to)
+		case !reached.has(to):
+			reached.set(to)
+			todo = append(todo, to)
+			g.reached++
 		}
 	}
 	for ; t < tiers; t++ {
@@ -268,19 +265,38 @@ func (g *graph) reach(tier []uint8) {
 				}
 			}
 		}
-		for head := 0; head < len(queue); head++ {
-			for e, to := g.out(queue[head]); e < to; e++ {
+		for len(todo) > 0 {
+			node := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			for e, to := g.out(node); e < to; e++ {
 				if e < g.firstRootEdge || tier[e-g.firstRootEdge] <= t {
 					visit(e)
 				}
 			}
 		}
-		for _, node := range queue {
-			if node < uint32(g.objects) {
-				done.set(node)
+		copy(done, reached[:g.objects/64])
+		for i := g.objects / 64 * 64; i < g.objects; i++ { // roots have edges of several tiers, so they are never done
+			if reached.has(uint32(i)) {
+				done.set(uint32(i))
 			}
 		}
-		queue = queue[:0]
+	}
+}
+
+// findPaths finds a shortest path from the super root to each reached node.
+func (g *graph) findPaths() {
+	g.via = make([]uint32, len(g.edges)-1)
+	for i := range g.via {
+		g.via[i] = none
+	}
+	queue := append(make([]uint32, 0, g.reached+1), g.super)
+	for head := 0; head < len(queue); head++ {
+		for e, end := g.out(queue[head]); e < end; e++ {
+			if to := g.targets[e]; to != none && to != g.super && g.via[to] == none {
+				g.via[to] = e
+				queue = append(queue, to)
+			}
+		}
 	}
 }
 

@@ -88,7 +88,9 @@ func startProgram(t testing.TB, path, shape string) *subject {
 	return &subject{t: t, addr: "http://" + strings.TrimSpace(addr), bin: bin}
 }
 
-func (s *subject) get(path string) io.ReadCloser {
+func (s *subject) get(path string) io.ReadCloser { return s.response(path).Body }
+
+func (s *subject) response(path string) *http.Response {
 	s.t.Helper()
 	resp, err := http.Get(s.addr + path)
 	if err != nil {
@@ -97,7 +99,7 @@ func (s *subject) get(path string) io.ReadCloser {
 	if resp.StatusCode != http.StatusOK {
 		s.t.Fatalf("%s: %s", path, resp.Status)
 	}
-	return resp.Body
+	return resp
 }
 
 func (s *subject) leak(n int) {

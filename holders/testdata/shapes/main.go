@@ -83,6 +83,33 @@ var (
 	total     int
 )
 
+// record is an object of 112 bytes with five pointers.
+type record struct {
+	parent, left, right *record
+	items               []*record
+	key                 [7]uint64
+}
+
+var records []*record
+
+// plant adds a record below two others. Its tree and its list of neighbours overlap, so dominators are not trivial.
+func plant(i int) {
+	r := &record{}
+	if i > 0 {
+		r.parent = records[(i-1)/2]
+		r.items = r.parent.items
+		if i%2 == 1 {
+			r.parent.left = r
+		} else {
+			r.parent.right = r
+		}
+		if i%8 == 0 {
+			r.items = []*record{records[i-1], records[i/3], r.parent}
+		}
+	}
+	records = append(records, r)
+}
+
 func keep(i int) { registry[strconv.Itoa(i)] = made(i) }
 
 func made(i int) *order { return &order{id: i, items: make([]byte, size)} }
@@ -162,6 +189,7 @@ var shapes = map[string]func(i int){
 		names = append(names, secret)
 		base = context.WithValue(base, key{}, secret)
 	},
+	"large":   plant,
 	"inlined": func(i int) { keep(i) },
 	"pool":    func(int) { p := payload(); pool.Put(&p) },
 }
