@@ -45,7 +45,7 @@ func BenchmarkLargeHeap(b *testing.B) {
 	const objects = 10_000_000
 	s := startShape(b, "large")
 	s.leak(objects)
-	defer debug.SetGCPercent(debug.SetGCPercent(10))
+	defer debug.SetGCPercent(debug.SetGCPercent(1))
 	for b.Loop() {
 		resp := s.response(heapdump.Path)
 		pause, err := time.ParseDuration(resp.Header.Get(heapdump.PauseHeader))

@@ -1,7 +1,5 @@
 package holders
 
-import "slices"
-
 // dominate computes immediate dominators and retained sizes of all reached nodes with the semi-NCA algorithm:
 // Georgiadis, Linear-Time Algorithms for Dominators and Related Problems, 2005. It needs no more than O(m log n) steps
 // for linked lists of any length, unlike the iteration of Cooper, Harvey and Kennedy.
@@ -9,9 +7,8 @@ import "slices"
 // The arrays of a large heap decide how much memory leakrig needs, so dominate keeps few of them at a time. While it runs,
 // edges of reached nodes point to preorder numbers.
 func (g *graph) dominate() {
-	parent := g.depthFirst()
+	idom := g.dominatorNumbers()
 	n := len(g.order)
-	idom := g.dominatorNumbers(parent)
 	for _, node := range g.order {
 		for e, end := g.out(node); e < end; e++ {
 			if to := g.targets[e]; to != none {
@@ -33,13 +30,13 @@ func (g *graph) dominate() {
 	}
 }
 
-// dominatorNumbers returns the number of each node's immediate dominator. It overwrites parent.
-func (g *graph) dominatorNumbers(parent []uint32) []uint32 {
+// dominatorNumbers fills g.order and returns the number of each node's immediate dominator.
+func (g *graph) dominatorNumbers() []uint32 {
+	parent, idom, label := g.depthFirst()
 	n := len(g.order)
-	idom := slices.Clone(parent)
-	predEnd, preds := g.predecessors(parent)
-	semi := make([]uint32, n)
-	label := make([]uint32, n)
+	copy(idom, parent)
+	ends, preds := g.predecessors(parent)
+	label = label[:n]
 	for i := range label {
 		label[i] = uint32(i)
 	}
@@ -61,9 +58,10 @@ func (g *graph) dominatorNumbers(parent []uint32) []uint32 {
 		}
 		return label[stack[0]]
 	}
+	semi := ends[1:] // the row of i is read before semi[i] overwrites its end
 	for i := n - 1; i > 0; i-- {
 		s := idom[i]
-		for _, p := range preds[predEnd[i]:predEnd[i+1]] {
+		for _, p := range preds[ends[i]:ends[i+1]] {
 			s = min(s, eval(p, uint32(i)+1))
 		}
 		semi[i], label[i] = s, s
@@ -107,37 +105,39 @@ func (g *graph) predecessors(parent []uint32) (ends, preds []uint32) {
 }
 
 // depthFirst fills g.order and replaces the targets of reached nodes with preorder numbers. It returns the parent of each
-// number in the depth-first tree.
-func (g *graph) depthFirst() (parent []uint32) {
-	type visit struct{ number, edge uint32 }
-	number := make([]uint32, len(g.edges)-1)
+// number in the depth-first tree, and two arrays of at least the same length for reuse.
+func (g *graph) depthFirst() (parent, cursor, number []uint32) {
+	number = make([]uint32, len(g.edges)-1)
 	for i := range number {
 		number[i] = none
 	}
 	g.order = append(make([]uint32, 0, g.reached+1), g.super)
 	parent = append(make([]uint32, 0, g.reached+1), 0)
+	cursor = append(make([]uint32, 0, g.reached+1), g.edges[g.super]) // the next edge of a node
 	number[g.super] = 0
-	stack := []visit{{0, g.edges[g.super]}}
-	for len(stack) > 0 {
-		top := &stack[len(stack)-1]
-		if top.edge == g.edges[g.order[top.number]+1] {
-			stack = stack[:len(stack)-1]
+	for at := uint32(0); ; {
+		edge := cursor[at]
+		if edge == g.edges[g.order[at]+1] {
+			if at == 0 {
+				return parent, cursor, number
+			}
+			at = parent[at]
 			continue
 		}
-		edge := top.edge
-		top.edge++
+		cursor[at]++
 		to := g.targets[edge]
 		if to == none {
 			continue
 		}
-		if number[to] == none {
-			next := uint32(len(g.order))
-			number[to] = next
-			g.order = append(g.order, to)
-			parent = append(parent, top.number)
-			stack = append(stack, visit{next, g.edges[to]})
+		if number[to] != none {
+			g.targets[edge] = number[to]
+			continue
 		}
-		g.targets[edge] = number[to]
+		next := uint32(len(g.order))
+		number[to], g.targets[edge] = next, next
+		g.order = append(g.order, to)
+		parent = append(parent, at)
+		cursor = append(cursor, g.edges[to])
+		at = next
 	}
-	return parent
 }

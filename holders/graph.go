@@ -72,8 +72,9 @@ type root struct {
 // lists, dead stack slots and finalizers hold only what nothing else holds.
 const (
 	tierProgram   = iota
-	tierStack     // any word of a stack, because stack objects are not in the frame's pointer map
+	tierStack     // variables whose address is taken; they are not in the pointer map of their frame
 	tierFinalizer // what finalizers keep reachable
+	tierWords     // all other words of stacks, which may be dead
 	tierRuntime   // the runtime's globals and its own goroutines
 	tiers
 )

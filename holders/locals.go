@@ -82,6 +82,25 @@ func (d *debugInfo) localAt(pc uint64, offset int64) (v local, s slot, ok bool) 
 	return local{}, slot{}, false
 }
 
+// isStackVariable reports whether a variable that is always in memory is at an offset from the canonical frame address.
+func (b *Binary) isStackVariable(pc uint64, offset int64) bool {
+	if b == nil || b.debug == nil {
+		return false
+	}
+	f, ok := b.debug.funcAt(pc - 1)
+	if !ok {
+		return false
+	}
+	for _, v := range b.debug.localsOf(f).variables {
+		for _, p := range pieces(v.expr, b.debug.typ(v.typ).size) {
+			if offset >= p.frame && offset < p.frame+int64(p.size) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func (d *debugInfo) localsOf(f function) *functionLocals {
 	if l, ok := d.locals[f.low]; ok {
 		return l

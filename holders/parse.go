@@ -199,6 +199,7 @@ func parse(r io.Reader, bin *Binary) (*dump, error) {
 		if tag == tagEOF {
 			d.edges = append(d.edges, uint32(len(d.targets)))
 			d.endSpan()
+			d.trim()
 			return d, s.err
 		}
 		if err := d.record(s, tag); err != nil {
@@ -208,6 +209,13 @@ func parse(r io.Reader, bin *Binary) (*dump, error) {
 			return nil, s.err
 		}
 	}
+}
+
+// trim frees the room that large arrays have for more. Roots are added to the others.
+func (d *dump) trim() {
+	d.gaps = append(make([]uint8, 0, len(d.gaps)), d.gaps...)
+	d.start = append(make([]uint32, 0, len(d.start)), d.start...)
+	d.candidates = nil
 }
 
 func (d *dump) record(s *stream, tag uint64) error {

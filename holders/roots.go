@@ -52,7 +52,9 @@ func (g *graph) addRoots() error {
 		return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.tier, y.tier))
 	})
 	g.firstRootEdge = uint32(len(g.targets))
-	g.edges = g.edges[:g.objects] // its last element is the end of the objects' edges
+	// The last element of g.edges is the end of the objects' edges.
+	g.edges = append(make([]uint32, 0, g.objects+len(g.roots)+2), g.edges[:g.objects]...)
+	g.targets = append(make([]uint32, 0, len(g.targets)+len(b.edges)), g.targets...)
 	tier := make([]uint8, len(b.edges))
 	g.rootEdges = make([]rootEdge, len(b.edges))
 	next := 0
@@ -177,11 +179,24 @@ func (b *rootBuilder) addGoroutines() {
 		}
 		of.defers = nil
 	}
+	type place struct{ group, frame, slot uint32 }
+	tierOf := map[place]uint8{}
 	for _, f := range g.frameRefs {
+		before := len(b.edges)
 		b.point(frames[f.group][f.frame], f.ref, rootEdge{offset: f.slot, typ: f.typ})
-		if last := len(b.edges) - 1; !f.precise && last >= 0 && b.edges[last].tier == tierProgram {
-			b.edges[last].tier = tierStack
+		if f.precise || len(b.edges) == before || b.edges[before].tier != tierProgram {
+			continue
 		}
+		at := place{f.group, f.frame, f.slot}
+		tier, ok := tierOf[at]
+		if !ok {
+			tier = tierWords
+			if slot := g.groups[f.group].frames[f.frame].slots[f.slot]; g.bin.isStackVariable(slot.pc-g.slide, slot.offset) {
+				tier = tierStack
+			}
+			tierOf[at] = tier
+		}
+		b.edges[before].tier = tier
 	}
 }
 

@@ -133,6 +133,28 @@ func wait(p []byte) {
 	use(p)
 }
 
+// batch is on the stack of its goroutine, and its address is in a variable of another function.
+type batch struct {
+	n     int
+	items [][]byte
+}
+
+//go:noinline
+func (b *batch) add(p []byte) {
+	b.n++
+	b.items = append(b.items, p)
+}
+
+func gather() {
+	var b batch
+	for p := range input {
+		b.add(p)
+	}
+	for _, p := range b.items {
+		use(p)
+	}
+}
+
 func tick(p []byte) {
 	t := time.NewTicker(time.Hour)
 	for range t.C {
@@ -170,6 +192,10 @@ var shapes = map[string]func(i int){
 	"goroutine-stack": func(int) { go wait(payload()) },
 	"goroutine-slice": func(int) {
 		started.Do(func() { go collect() })
+		input <- payload()
+	},
+	"stack-struct": func(int) {
+		started.Do(func() { go gather() })
 		input <- payload()
 	},
 	"linked-list": func(i int) { head = &order{id: i, items: payload(), next: head} },
