@@ -67,7 +67,7 @@ const (
 	maxSites    = 2000
 	maxHoldings = 20  // of one site
 	maxJoint    = 4   // holders of one holding
-	maxPaths    = 64  // sampled objects of one holding whose path is read
+	maxPaths    = 24  // sampled objects of one holding whose path is read
 	maxSearch   = 1e5 // nodes that a search for joint holders visits
 	sampleRate  = 512 << 10
 )
@@ -376,9 +376,17 @@ func (t *typing) runtimeType(descriptor uint64) string {
 // ownFunction returns the innermost function of a stack outside the runtime and the standard library, else the outermost
 // outside the runtime, else the innermost.
 func ownFunction(stack []string) string {
-	best := ""
+	frames := make([]leak.Frame, len(stack))
+	for i, f := range stack {
+		frames[i].Func = f
+	}
+	return ownFrame(frames).Func
+}
+
+func ownFrame(stack []leak.Frame) leak.Frame {
+	var best leak.Frame
 	for _, f := range stack {
-		pkg := leak.Frame{Func: f}.Package()
+		pkg := f.Package()
 		if pkg == "runtime" || strings.HasPrefix(pkg, "internal/") {
 			continue
 		}
@@ -386,11 +394,11 @@ func ownFunction(stack []string) string {
 		if strings.Contains(first, ".") || pkg == "main" {
 			return f
 		}
-		if !strings.Contains(f, ".gowrap") {
+		if !strings.Contains(f.Func, ".gowrap") {
 			best = f
 		}
 	}
-	if best == "" && len(stack) > 0 {
+	if best.Func == "" && len(stack) > 0 {
 		best = stack[0]
 	}
 	return best

@@ -174,6 +174,13 @@ type frameRef struct {
 	precise            bool
 }
 
+// IsDump reports whether a reader starts with a heap dump.
+func IsDump(r io.Reader) bool {
+	start := make([]byte, len(header))
+	_, err := io.ReadFull(r, start)
+	return err == nil && string(start) == header
+}
+
 // parse reads a heap dump. It keeps no contents of memory.
 func parse(r io.Reader, bin *Binary) (*dump, error) {
 	s := newStream(r)

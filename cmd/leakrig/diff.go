@@ -18,22 +18,25 @@ type diffFlags struct {
 	operations, top int
 	whole           bool
 	max, format     string
-	html            string
+	html, binary    string
 }
 
 func (a *app) diffCommand() *cobra.Command {
 	var f diffFlags
 	c := &cobra.Command{
 		Use:   "diff BASE NOW",
-		Short: "Compare two profiles, stack by stack",
+		Short: "Compare two profiles or heap dumps, stack by stack",
 		Long: `Compare two goroutine profiles, heap profiles or goroutine dumps (debug=2), gzipped or not. diff pairs
 stacks by wait state, functions and creator. For profiles of different builds, it uses names that do
 not depend on the compiler version, inlining or line numbers.
 
+For two heap dumps of one process, diff also prints who holds the memory that grew.
+
 With --max, the exit code is 1 if a stack gained more than that.`,
 		Example: `  leakrig diff before.pb.gz after.pb.gz
   leakrig diff before.pb.gz after.pb.gz --html what-changed.html
-  leakrig diff monday.txt friday.txt --operations 5000 --max 10`,
+  leakrig diff monday.txt friday.txt --operations 5000 --max 10
+  leakrig diff before.dump after.dump --binary ./server`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			a.code, err = f.diff(c.OutOrStdout(), args[0], args[1])
@@ -45,6 +48,7 @@ With --max, the exit code is 1 if a stack gained more than that.`,
 	c.Flags().BoolVar(&f.whole, "whole", false, "print whole stacks")
 	c.Flags().StringVar(&f.max, "max", "", "maximum gain of one stack, such as 10 or 2MiB (default: no limit)")
 	c.Flags().StringVar(&f.html, "html", "", "`file` for a page with a flame graph of the change and all stacks")
+	c.Flags().StringVar(&f.binary, "binary", "", "`file` of the dumped program, for names and types in heap dumps")
 	wordFlag(c, &f.format, "format", "text", textFormats(), "output format")
 	return c
 }
@@ -58,6 +62,9 @@ func (f *diffFlags) diff(out io.Writer, base, now string) (int, error) {
 	}
 	if f.operations < 0 || f.top < 0 {
 		return 0, &leak.UsageError{Err: errors.New("--operations and --top must not be negative")}
+	}
+	if isHeapDump(base) && isHeapDump(now) {
+		return f.diffDumps(out, base, now, bound)
 	}
 	before, err1 := profiles.Open(base)
 	after, err2 := profiles.Open(now)
