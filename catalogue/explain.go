@@ -357,7 +357,9 @@ func addUnknown(all map[string]*Group, in Input, s Amount) {
 }
 
 // short is a frame with names of limited length.
-func short(f leak.Frame) *leak.Frame { return &leak.Stack{Frames: []leak.Frame{f}}.Cut(1, stackName).Frames[0] }
+func short(f leak.Frame) *leak.Frame {
+	return &leak.Stack{Frames: []leak.Frame{f}}.Cut(1, stackName).Frames[0]
+}
 
 // Sentence names a known leak and its fix: "known leak: kubernetes/kubernetes#98653, fixed in k8s.io/apimachinery
 // v0.21.0".

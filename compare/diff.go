@@ -19,7 +19,7 @@ type DiffOptions struct {
 	Operations, Top int
 	Whole           bool
 	Max, Format     string
-	HTML            string
+	HTML, Binary    string
 }
 
 // Diff prints what changed between two profiles, and returns the exit code.
@@ -32,6 +32,9 @@ func (f *DiffOptions) Diff(out io.Writer, base, now string) (int, error) {
 	}
 	if f.Operations < 0 || f.Top < 0 {
 		return 0, &leak.UsageError{Err: errors.New("--operations and --top must not be negative")}
+	}
+	if isHeapDump(base) && isHeapDump(now) {
+		return f.diffDumps(out, base, now, bound)
 	}
 	before, err1 := profiles.Open(base)
 	after, err2 := profiles.Open(now)

@@ -20,12 +20,12 @@ var rows = [][]string{
 	{"cmd/leakrig"},
 	{"bisect", "fleet", "compare", "scaffold", "leaktest"},
 	{"session"},
-	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports", "terminal"},
+	{"scenarios", "subjects", "runner", "cluster", "load", "profiles", "checks", "reports", "holders", "terminal"},
 	{"cluster/nodeimage"},
 	{"cluster/upstream", "cluster/journal"},
 	{"rundir", "leak/httpclient", "catalogue"},
 	{"leak"},
-	{"leak/display", "stats", "leak/group", "leak/procs"},
+	{"leak/display", "stats", "leak/group", "leak/procs", "holders/heapdump"},
 }
 
 // guests are heavy dependencies, with the folders that may import them. Kubernetes' own libraries have two: cluster

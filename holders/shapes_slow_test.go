@@ -1,0 +1,5 @@
+//go:build slow
+
+package holders
+
+const allShapes = true
