@@ -122,6 +122,7 @@ func (j judge) one(vv leak.VariantVerdict, variant leak.Variant, measured *leak.
 	fingerprint := j.fingerprint(variant.Fingerprint)
 	vv.Growing = growing(evidence{e}, "goroutine", fingerprint)
 	vv.HeapGrowing = growing(evidence{e}, "heap", fingerprint)
+	vv.Holders = measured.Holders
 	e.Allow = nil // what grew is what grew
 	vv.HeapExplained, vv.ComponentHeaps = evidence{e}.heaps()
 
@@ -504,27 +505,46 @@ func mostly(vv *leak.VariantVerdict, f *leak.Finding) string {
 	if len(grew) == 0 || kind == "process" || metric == "stack" {
 		return ""
 	}
-	most := grew[0].Stack
+	most := grew[0]
 	switch {
 	case kind == "heap" && metric == "objects":
-		most = slices.MaxFunc(grew, func(a, b leak.StackGrowth) int { return cmp.Compare(a.Objects, b.Objects) }).Stack
+		most = slices.MaxFunc(grew, func(a, b leak.StackGrowth) int { return cmp.Compare(a.Objects, b.Objects) })
 	case f.Unbounded:
 		// The largest growth may be a pool that has filled. The stack must account for most of the continuing rate.
 		fastest := slices.MaxFunc(grew, func(a, b leak.StackGrowth) int { return cmp.Compare(a.PerOperation, b.PerOperation) })
 		if fastest.PerOperation < f.PerOperation/2 {
 			return ""
 		}
-		most = fastest.Stack
+		most = fastest
 	}
-	where := ", most of it "
-	if most.State != "" {
-		where += most.State + " at "
+	where := heldBy(vv, most) + ", most of it "
+	switch {
+	case most.Stack.State != "":
+		where += most.Stack.State + " at "
+	case kind == "heap":
+		where += "allocated at "
 	}
-	where += place(most)
-	if at := most.Origin().Position(); at != "" {
+	where += place(most.Stack)
+	if at := most.Stack.Origin().Position(); at != "" {
 		where += " (" + at + ")"
 	}
 	return where
+}
+
+// minHeld is the share of a site's growth from which the sentence names the holder.
+const minHeld = 0.5
+
+// heldBy is ", held by main.registry" if one holder has gained most of an allocation site.
+func heldBy(vv *leak.VariantVerdict, g leak.StackGrowth) string {
+	if vv.Holders == nil || g.Probe != "" {
+		return ""
+	}
+	for _, held := range vv.Holders.Growth {
+		if held.Stack == g.ID && held.Share >= minHeld {
+			return ", held by " + held.Holder
+		}
+	}
+	return ""
 }
 
 func clause(vv *leak.VariantVerdict) string {

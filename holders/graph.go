@@ -57,15 +57,14 @@ const (
 )
 
 type root struct {
-	kind   rootKind
-	tier   uint8
-	name   string // of the global, frame, or function that the timer or finalizer runs
-	addr   uint64 // of the global
-	group  uint32
-	frame  uint32
-	typ    uint64 // of the finalizer's object
-	count  int    // timers or finalizers
-	parent uint32 // the group of a frame; the super root otherwise
+	kind  rootKind
+	tier  uint8
+	name  string // of the global, frame, or function that the timer or finalizer runs
+	addr  uint64 // of the global
+	group uint32
+	frame uint32
+	typ   uint64 // of the finalizer's object
+	count int    // timers or finalizers
 }
 
 // Tiers of roots. An edge of a lower tier counts only when no higher tier reaches its target. So the runtime's own

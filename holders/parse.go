@@ -81,7 +81,6 @@ type dump struct {
 	internals  []uint32 // the runtime's own objects for goroutines and threads
 	current    *goroutine
 	scratch    []frameWord
-	fields     []uint32
 	candidates []candidate
 }
 

@@ -41,7 +41,7 @@ func selfBinary(t testing.TB) *Binary {
 
 type planted struct {
 	next *planted
-	pad  [1000]byte
+	_    [1000]byte
 }
 
 var plantedList *planted

@@ -126,9 +126,11 @@ type VariantRecord struct {
 	// Idle is taken after the last round and a long idle wait. It distinguishes a leak from a slow drain.
 	Idle *Snapshot `json:"idle,omitempty"`
 	// Stacks are the stacks that the groups refer to, by Stack.ID.
-	Stacks   map[string]Stack `json:"stacks,omitempty"`
-	Failure  *Failure         `json:"failure,omitempty"`
-	Warnings []string         `json:"warnings,omitempty"`
+	Stacks map[string]Stack `json:"stacks,omitempty"`
+	// Holders is who holds the memory that grew, nil if the run does not look for them.
+	Holders  *Holders `json:"holders,omitempty"`
+	Failure  *Failure `json:"failure,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
 	// Snapshots are in order; the first is the baseline, after no measured load.
 	Snapshots []Snapshot `json:"snapshots"`
 }

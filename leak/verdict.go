@@ -117,6 +117,8 @@ type VariantVerdict struct {
 	Growing []StackGrowth `json:"growing,omitempty"`
 	// HeapGrowing are the allocation sites that grew most by bytes, largest first.
 	HeapGrowing []StackGrowth `json:"heapGrowing,omitempty"`
+	// Holders is who holds what grew, as the record has it.
+	Holders *Holders `json:"holders,omitempty"`
 	// HeapExplained is how much of the heap's growth those and the other sampled stacks account for.
 	HeapExplained *HeapExplained `json:"heapExplained,omitempty"`
 	// ComponentHeaps are the same of the components whose heaps were read, in order.

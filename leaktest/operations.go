@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leakrig/leakrig/holders/heapdump"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/leak/httpclient"
 )
@@ -63,6 +64,7 @@ type performer struct {
 func (p *performer) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.Handle(heapdump.Path, heapdump.Handler())
 	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		number := func(name string) int {
 			n, _ := strconv.Atoi(r.FormValue(name))

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/checks"
+	"github.com/leakrig/leakrig/holders"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
 	"github.com/leakrig/leakrig/reports"
@@ -117,7 +118,7 @@ func run(t *testing.T, s *leak.Scenario, dir rundir.Dir, l leak.Launcher) (*leak
 	}
 	byName := leak.MetricsByName(metrics)
 	return runner.Run(ctx, runner.Config{
-		Scenario: s, Variants: s.Spec.Variants, Dir: dir, Launcher: l, Metrics: metrics, Progress: silent{}, Vitals: profiles.Vitals,
+		Scenario: s, Variants: s.Spec.Variants, Dir: dir, Launcher: l, Metrics: metrics, Progress: silent{}, Vitals: profiles.Vitals, HeapDump: holders.Dump,
 		Enough: func(v leak.Variant, r leak.VariantRecord) string { return checks.Enough(s, v, r, byName) },
 	})
 }

@@ -312,6 +312,8 @@ type stackItem struct {
 	Excerpts []excerpt
 	// Known names the known leak that the stack belongs to, "" if there is none. Link is its issue.
 	Known, Link string
+	// Held says who holds the memory, or what the goroutines hold.
+	Held []string
 }
 
 // Component returns the component that the stack belongs to, or "" for the program.
@@ -364,6 +366,7 @@ func newVariantStacks(x variant, sources rundir.Sources, leaking int) variantSta
 				most = htmlOthers
 			}
 			l.Stacks[i].InAll = x.Verdict.Lead().InAll()
+			l.Stacks[i].Held = x.held(l.Stacks[i].StackGrowth, l.Unit)
 			if m := x.knownLeak(l.Stacks[i].StackGrowth, l.Unit); m != nil {
 				l.Stacks[i].Known, l.Stacks[i].Link = m.Sentence(), m.Links[0]
 			}

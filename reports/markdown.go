@@ -103,7 +103,11 @@ func markdownVariant(b *bytes.Buffer, x variant, sources rundir.Sources, shown m
 		}
 	}
 	if found {
-		fmt.Fprintf(b, "\n%s\n", fence(markdownStack(g, stackUnit(heap), x.Verdict.Lead().InAll())))
+		text := markdownStack(g, stackUnit(heap), x.Verdict.Lead().InAll())
+		for _, line := range x.held(g, stackUnit(heap)) {
+			text += "\n  " + line
+		}
+		fmt.Fprintf(b, "\n%s\n", fence(text))
 		if !shown[g.ID] {
 			markdownSource(b, g.Stack, x.Record.Binary(g.Probe), sources)
 		}

@@ -141,6 +141,10 @@ func (p printer) variant(x variant, full bool) {
 		p.line("")
 		p.para("  ", "heap: "+line)
 	}
+	if why := x.NoHolders(); why != "" {
+		p.line("")
+		p.para("  ", why)
+	}
 	findings := x.Verdict.Findings
 	if !full {
 		findings = slices.DeleteFunc(slices.Clone(findings), func(f leak.Finding) bool { return f.Outcome != leak.Inconclusive && !x.Against(f) })
@@ -181,6 +185,9 @@ func (p printer) stacks(title string, x variant, stacks []leak.StackGrowth, unit
 		p.line("  %11s/op  %s%s", rate(g.PerOperation, unit), stackTitle(g), mark)
 		for _, detail := range stackDetails(g, unit) {
 			p.para(stackIndent, detail)
+		}
+		for _, line := range x.held(g, unit) {
+			p.para(stackIndent, line)
 		}
 		if known := x.known(g, unit); known != "" {
 			p.para(stackIndent, known)

@@ -156,6 +156,16 @@ func (m *measurement) rounds(ctx context.Context) error {
 			return err
 		}
 	}
+	before := m.dump(ctx)
+	if err := m.measured(ctx); err != nil {
+		return err
+	}
+	m.hold(ctx, before)
+	return nil
+}
+
+// measured measures the rounds after the baseline, and idles.
+func (m *measurement) measured(ctx context.Context) error {
 	if m.Scenario.Spec.Soak != nil {
 		return m.soak(ctx)
 	}

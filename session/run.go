@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/checks"
+	"github.com/leakrig/leakrig/holders"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
 	"github.com/leakrig/leakrig/reports"
@@ -255,7 +256,7 @@ func (f *Options) RunnerConfig(s *leak.Scenario, variants []leak.Variant, dir ru
 	return runner.Config{
 		Scenario: s, Variants: variants, Dir: dir, Metrics: metrics(s), Progress: progress,
 		Version: f.Version, Args: f.Args, CheckEvery: checkEvery, OwnClusters: s.Spec.OwnClusters(), LookAgain: checks.JudgesHung(s),
-		Vitals: profiles.Vitals,
+		Vitals: profiles.Vitals, HeapDump: holders.Dump,
 		Enough: func(v leak.Variant, record leak.VariantRecord) string {
 			return checks.Enough(s, v, record, leak.MetricsByName(metrics(s)))
 		},
