@@ -531,17 +531,25 @@ func mostly(vv *leak.VariantVerdict, f *leak.Finding) string {
 	return where
 }
 
-// minHeld is the share of a site's growth from which the sentence names the holder.
-const minHeld = 0.5
+// minEach is the number of bytes that a goroutine holds from which the sentence says so.
+const minEach = 256
 
 // heldBy is ", held by main.registry" if one holder has gained most of an allocation site.
 func heldBy(vv *leak.VariantVerdict, g leak.StackGrowth) string {
-	if vv.Holders == nil || g.Probe != "" {
+	if held := vv.Holders.MostOf(g.ID); held != nil && g.Probe == "" {
+		return ", held by " + held.Holder
+	}
+	return ""
+}
+
+// holding is ", each holding 14.7 KiB of heap" for a leak of goroutines.
+func holding(vv *leak.VariantVerdict, f *leak.Finding) string {
+	if vv.Holders == nil || f.Unit != "goroutines" || len(f.Stacks) == 0 || f.Stacks[0].Probe != "" {
 		return ""
 	}
-	for _, held := range vv.Holders.Growth {
-		if held.Stack == g.ID && held.Share >= minHeld {
-			return ", held by " + held.Holder
+	for _, r := range vv.Holders.Goroutines {
+		if each := r.Each(); r.Stack == f.Stacks[0].ID && each >= minEach {
+			return fmt.Sprintf(", each holding %s of heap", display.Value(each, "bytes"))
 		}
 	}
 	return ""
@@ -562,7 +570,7 @@ func clause(vv *leak.VariantVerdict) string {
 		last := hung[len(hung)-1]
 		return fmt.Sprintf("%s hangs: %.0f of %d operations never returned", name, last.Value, last.Operations) + blockedAt(leaks)
 	case vv.Outcome == leak.Leaking:
-		return name + " leaks " + headline(leaks) + cmp.Or(at(leaks), mostly(vv, leaks)) + ofAll(vv, leaks)
+		return name + " leaks " + headline(leaks) + cmp.Or(at(leaks)+holding(vv, leaks), mostly(vv, leaks)) + ofAll(vv, leaks)
 	case vv.Result == leak.NotMet:
 		return name + " was " + vv.Reason
 	}

@@ -267,6 +267,7 @@ func (p *pod) reach(ctx context.Context) error {
 	base := "http://" + address
 	p.target = leak.Target{
 		URL: base, Pprof: base + strings.TrimSuffix(p.launch.Pprof, "/"),
+		Program:    p.launch.Program,
 		InCluster:  p.address,
 		Process:    p.containerID,
 		Kubeconfig: p.kubeconfig, Namespace: p.namespace, Selector: "app.kubernetes.io/name=" + p.objects,

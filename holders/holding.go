@@ -318,6 +318,9 @@ func (a *attribution) describe(h *holding, total float64) Holding {
 	return out
 }
 
+// unnamedGlobal is the name of a global variable of a program without symbols.
+const unnamedGlobal = "an unnamed global variable"
+
 func (a *attribution) holder(node, frame uint32) Holder {
 	g := a.g
 	r := g.root(node)
@@ -326,7 +329,7 @@ func (a *attribution) holder(node, frame uint32) Holder {
 	case rootGlobal:
 		out.Kind = KindGlobal
 	case rootStatic:
-		out.Kind, out.Name = KindGlobal, "static data without a symbol"
+		out.Kind, out.Name = KindGlobal, unnamedGlobal
 	case rootTimer:
 		out.Kind = KindTimer
 	case rootFinalizer:
@@ -348,7 +351,7 @@ func (a *attribution) holder(node, frame uint32) Holder {
 		if frame != none {
 			f := g.root(frame)
 			inlined := a.t.inlinedIn(group.frames[f.frame])
-			if name := ownFunction(append(inlined, f.name)); !runtimeOwned(name) {
+			if name := ownFunction(append(inlined, f.name)); !runtimeOwned(name) && !isWrapper(name) {
 				out.Name = name
 			}
 		}
@@ -383,20 +386,21 @@ func ownFunction(stack []string) string {
 	return ownFrame(frames).Func
 }
 
+// isWrapper reports whether the compiler made the function for a go statement with arguments. Profiles omit it.
+func isWrapper(function string) bool { return strings.Contains(function, ".gowrap") }
+
 func ownFrame(stack []leak.Frame) leak.Frame {
 	var best leak.Frame
 	for _, f := range stack {
 		pkg := f.Package()
-		if pkg == "runtime" || strings.HasPrefix(pkg, "internal/") {
+		if pkg == "runtime" || strings.HasPrefix(pkg, "internal/") || isWrapper(f.Func) {
 			continue
 		}
 		first, _, _ := strings.Cut(pkg, "/")
 		if strings.Contains(first, ".") || pkg == "main" {
 			return f
 		}
-		if !strings.Contains(f.Func, ".gowrap") {
-			best = f
-		}
+		best = f
 	}
 	if best.Func == "" && len(stack) > 0 {
 		best = stack[0]

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -40,25 +42,14 @@ type processDump struct {
 func Dump(ctx context.Context, t leak.Target) (leak.HeapDump, error) {
 	ctx, cancel := context.WithTimeout(ctx, dumpTimeout)
 	defer cancel()
-	address, err := endpoint(t.Pprof)
-	if err != nil {
-		return nil, err
-	}
 	client := httpclient.New(t.Transport())
 	client.Timeout = dumpTimeout
 	defer client.CloseIdleConnections()
-	resp, err := httpclient.Get(ctx, client, address, nil)
+	resp, err := request(ctx, client, t.Pprof)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	switch resp.StatusCode {
-	case http.StatusOK:
-	case http.StatusNotFound:
-		return nil, ErrNoEndpoint
-	default:
-		return nil, fmt.Errorf("heap dump: %s", resp.Status)
-	}
 	rate, _ := strconv.Atoi(resp.Header.Get(heapdump.RateHeader)) // 0 is the default
 	pause, _ := time.ParseDuration(resp.Header.Get(heapdump.PauseHeader))
 	binary, release := executable(t)
@@ -70,30 +61,63 @@ func Dump(ctx context.Context, t leak.Target) (leak.HeapDump, error) {
 	return processDump{summary, pause}, nil
 }
 
-// endpoint returns the address of the heap dump next to that of pprof.
-func endpoint(pprof string) (string, error) {
+// request asks for a dump at each address that may have the endpoint. The caller closes the body.
+func request(ctx context.Context, client *http.Client, pprof string) (*http.Response, error) {
+	addresses, err := endpoints(pprof)
+	if err != nil {
+		return nil, err
+	}
+	for _, address := range addresses {
+		resp, err := httpclient.Get(ctx, client, address, nil)
+		switch {
+		case err != nil:
+			return nil, err
+		case resp.StatusCode == http.StatusOK && resp.Header.Get(heapdump.PauseHeader) != "":
+			return resp, nil
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusNotFound {
+			return nil, fmt.Errorf("heap dump: %s", resp.Status)
+		}
+	}
+	return nil, ErrNoEndpoint
+}
+
+// endpoints returns where a process may serve heap dumps: where the package registers itself, and next to the profiles if
+// leakrig built it in.
+func endpoints(pprof string) ([]string, error) {
 	u, err := url.Parse(pprof)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	base, _ := strings.CutSuffix(strings.TrimSuffix(u.Path, "/"), "/debug/pprof")
-	if base == u.Path {
-		base = ""
+	profiles := strings.TrimSuffix(u.Path, "/")
+	root, ok := strings.CutSuffix(profiles, "/debug/pprof")
+	if !ok {
+		root = ""
 	}
-	u.Path, u.RawPath = base+heapdump.Path, ""
-	return u.String(), nil
+	var addresses []string
+	for _, path := range []string{root + heapdump.Path, profiles + "/" + heapdump.PprofName} {
+		u.Path, u.RawPath = path, ""
+		addresses = append(addresses, u.String())
+	}
+	return addresses, nil
 }
 
 // executable returns the symbols of the process until release. They are nil if its executable cannot be read: then globals
 // have no names.
 func executable(t leak.Target) (b *Binary, release func()) {
-	release = func() {}
-	if t.Proc == nil {
-		return nil, release
+	var file fs.File
+	var err error
+	switch {
+	case t.Program != "":
+		file, err = os.Open(t.Program)
+	case t.Proc != nil:
+		file, err = t.Proc.Open("exe")
+	default:
+		err = fs.ErrNotExist
 	}
-	file, err := t.Proc.Open("exe")
 	if err != nil {
-		return nil, release
+		return nil, func() {}
 	}
 	if r, ok := file.(io.ReaderAt); ok {
 		if b, err = OpenBinary(r); err == nil {
@@ -101,7 +125,7 @@ func executable(t leak.Target) (b *Binary, release func()) {
 		}
 	}
 	file.Close()
-	return nil, release
+	return nil, func() {}
 }
 
 // Since returns who holds what grew since the baseline.
@@ -121,10 +145,19 @@ func (d processDump) Since(baseline leak.HeapDump, stacks map[string]leak.Stack)
 		if len(h.Growth) == maxGrowth {
 			break
 		}
-		h.Growth = append(h.Growth, leak.Held{
+		held := leak.Held{
 			Stack: ids[siteKey(g.Frames)], Site: allocatedAt(g.Frames), Holder: g.Holder(), Path: g.Path,
 			Bytes: g.Bytes, Objects: g.Objects, Sampled: g.Sampled, Share: g.Share,
-		})
+		}
+		if len(g.Holders) == 1 && g.More == 0 {
+			switch only := g.Holders[0]; {
+			case only.Kind == KindGoroutines:
+				held.Goroutines = goroutinesOf(only, stacks)
+			case only.Name == unnamedGlobal:
+				held.Unnamed = true
+			}
+		}
+		h.Growth = append(h.Growth, held)
 	}
 	for _, r := range d.Roots {
 		if r.Holder.Kind == KindGoroutines && len(h.Goroutines) < maxGoroutines {
@@ -134,20 +167,33 @@ func (d processDump) Since(baseline leak.HeapDump, stacks map[string]leak.Stack)
 	return h
 }
 
-// goroutinesOf returns the ID of the stack of the record that goroutines of a dump stand on, "" if there is none.
+// goroutinesOf returns the ID of the stack of the record that goroutines of a dump have, "" if there is none. Stacks of
+// goroutine dumps have a creator, and stacks of profiles do not.
 func goroutinesOf(h Holder, stacks map[string]leak.Stack) string {
-	wanted := withoutRuntime(h.Stack)
-	found := ""
-	for id, stack := range stacks {
-		if stack.State == "" || len(wanted) == 0 || !hasAll(stack.Frames, wanted) {
-			continue
-		}
-		if found != "" {
-			return "" // two stacks that differ in inlined functions: which one is unknown
-		}
-		found = id
+	wanted := shown(h.Stack)
+	if len(wanted) == 0 {
+		return ""
 	}
-	return found
+	for _, creator := range []string{h.Creator, ""} {
+		var found []string
+		for id, stack := range stacks {
+			of := ""
+			if stack.Creator != nil {
+				of = stack.Creator.Func
+			}
+			if stack.State != "" && of == creator && hasAll(stack.Frames, wanted) {
+				found = append(found, id)
+			}
+		}
+		switch len(found) {
+		case 0:
+		case 1:
+			return found[0]
+		default:
+			return "" // they differ in inlined functions
+		}
+	}
+	return ""
 }
 
 // hasAll reports whether a stack has all functions, in order. Stacks of profiles have inlined functions in addition.
@@ -160,10 +206,11 @@ func hasAll(frames []leak.Frame, functions []string) bool {
 	return len(functions) == 0
 }
 
-func withoutRuntime(functions []string) []string {
+// shown returns the functions that a goroutine profile contains, too.
+func shown(functions []string) []string {
 	var kept []string
 	for _, f := range functions {
-		if !strings.HasPrefix(f, "runtime.") && !strings.HasPrefix(f, "internal/runtime/") {
+		if !strings.HasPrefix(f, "runtime.") && !strings.HasPrefix(f, "internal/runtime/") && !isWrapper(f) {
 			kept = append(kept, f)
 		}
 	}

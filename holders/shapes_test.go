@@ -255,7 +255,7 @@ func TestProfileJoins(t *testing.T) {
 
 // TestWithoutSymbols checks that a binary without DWARF, or without symbols, has the right holder or none, and no type.
 func TestWithoutSymbols(t *testing.T) {
-	for flags, want := range map[string]string{"-w": "main.registry", "-s": "static data without a symbol"} {
+	for flags, want := range map[string]string{"-w": "main.registry", "-s": "an unnamed global variable"} {
 		path := filepath.Join(t.TempDir(), "shapes")
 		if out, err := exec.Command("go", "build", "-ldflags="+flags, "-o", path, "./testdata/shapes").CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)

@@ -1,5 +1,7 @@
 package leak
 
+import "math"
+
 // HeapDump is what was read of a process's heap dump.
 type HeapDump interface {
 	// Since returns who holds what grew since another dump of the process. The stacks are those of the record, by ID.
@@ -18,6 +20,22 @@ type Holders struct {
 	Goroutines []Retained `json:"goroutines,omitempty"`
 }
 
+// minHeld is the share of a site's growth from which one holder answers who holds it.
+const minHeld = 0.5
+
+// MostOf returns the holder of most of what an allocation stack gained, nil if there is none.
+func (h *Holders) MostOf(stack string) *Held {
+	if h == nil {
+		return nil
+	}
+	for i := range h.Growth {
+		if g := &h.Growth[i]; g.Stack == stack && g.Share >= minHeld {
+			return g
+		}
+	}
+	return nil
+}
+
 // Held is what a holder has gained of the objects of one allocation stack.
 type Held struct {
 	// Stack is the ID of the allocation stack in the record, "" if no profile has it.
@@ -26,6 +44,10 @@ type Held struct {
 	Site string `json:"site"`
 	// Holder names who holds them: "main.registry", "389 goroutines at watch.(*StreamWatcher).receive".
 	Holder string `json:"holder"`
+	// Unnamed is set for a global variable of a program without symbols.
+	Unnamed bool `json:"unnamed,omitempty"`
+	// Goroutines is the ID of the stack of the goroutines that hold them, "" for other holders.
+	Goroutines string `json:"goroutines,omitempty"`
 	// Path is how the holder reaches most of them: "main.registry (map[string]*main.Order) → *main.Order.items → []byte".
 	Path string `json:"path,omitempty"`
 	// Bytes and Objects are estimates from Sampled objects, Share is the part of the stack's growth, from 0 to 1.
@@ -44,3 +66,6 @@ type Retained struct {
 	Count int     `json:"count"`
 	Bytes float64 `json:"bytes"`
 }
+
+// Each returns how many bytes one of the goroutines holds on average.
+func (r Retained) Each() float64 { return math.Round(r.Bytes / float64(max(r.Count, 1))) }

@@ -188,6 +188,8 @@ type Target struct {
 	Kubeconfig string
 	// Namespace and Selector find the subject's pod, "" where it is none.
 	Namespace, Selector string
+	// Program is the file of the subject's executable on this machine, "" if only Proc has it.
+	Program string
 	// Proc is the subject's folder below /proc, nil where it cannot be read.
 	Proc fs.FS
 	// Process returns the platform's name of the measured process, which changes if another process takes its place;

@@ -156,7 +156,9 @@ type SubjectInfo struct {
 	Main    string   `json:"main,omitempty"`
 	Modfile string   `json:"modfile,omitempty"`
 	Rewrite *Rewrite `json:"rewrite,omitempty"`
-	Modules []Module `json:"modules,omitempty"`
+	// HeapDump reports whether leakrig built the endpoint for heap dumps into the program.
+	HeapDump bool     `json:"heapDump,omitempty"`
+	Modules  []Module `json:"modules,omitempty"`
 }
 
 // ComponentInfo is a component of the cluster under observation.

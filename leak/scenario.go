@@ -45,9 +45,16 @@ type Spec struct {
 	Operation  string            `yaml:"operation,omitempty" doc:"the action whose operations count; required if a round has several actions"`
 	Settle     SettleSpec        `yaml:"settle,omitempty" doc:"conditions for the end of a round"`
 	Probes     []Block[Probe]    `yaml:"probes,omitempty" doc:"measurements of the program at every snapshot; components have separate ones"`
+	Holders    string            `yaml:"holders,omitempty" doc:"off: build the subject without the endpoint for heap dumps, and take none (default: on)"`
 	Checks     []Block[Check]    `yaml:"checks" doc:"conditions that decide the outcome"`
 	Allow      []Allowance       `yaml:"allow,omitempty" doc:"known leaks that do not count in variants that are expected clean, by stack"`
 }
+
+// Values of Spec.Holders.
+const (
+	HoldersOn  = "on"
+	HoldersOff = "off"
+)
 
 // Block is one entry of a list of kinds: which kind it is, the name that findings use, and the
 // decoded configuration.

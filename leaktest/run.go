@@ -177,10 +177,22 @@ func place(v leak.VariantVerdict) string {
 	}
 	for _, g := range v.HeapGrowing {
 		if origin := g.Stack.Origin(); text == "" || !origin.Standard() {
-			return text + fmt.Sprintf("allocated at %s (%s)\n", origin.Short(), origin.Position())
+			return text + fmt.Sprintf("allocated at %s (%s)\n", origin.Short(), origin.Position()) + holder(v, g)
 		}
 	}
 	return text
+}
+
+// holder names who holds most of what an allocation site gained, on one line, or is "".
+func holder(v leak.VariantVerdict, g leak.StackGrowth) string {
+	held := v.Holders.MostOf(g.ID)
+	switch {
+	case held == nil:
+		return ""
+	case held.Unnamed:
+		return "held by a global variable; go test -o FILE keeps the symbols that name it\n"
+	}
+	return fmt.Sprintf("held by %s\n", held.Holder)
 }
 
 // failed describes operations that failed, "" where none did.

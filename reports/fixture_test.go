@@ -79,8 +79,30 @@ func fixture() Input {
 	in.Sources = rundir.Sources{leaky.SourceKey(receiveStack().Top()): {First: 124, Lines: []string{
 		"\t\t\t}", "\t\t\treturn", "\t\t}", "\t\tsw.result <- Event{", "\t\t\tType:   action,", "\t\t\tObject: obj,", "\t\t}",
 	}}}
+	in.Record.Variants[0].Holders = fixtureHolders()
+	in.Verdict.Variants[0].Holders = in.Record.Variants[0].Holders
 	in.Record.Variants[3].Warnings = []string{"round 6 had not settled after 30s: 2 goroutines still came and went"}
 	return in
+}
+
+// fixtureHolders is who holds what the leaky variant gained: most of it the goroutines that leak.
+func fixtureHolders() *leak.Holders {
+	receive := "140 goroutines at watch.(*StreamWatcher).receive"
+	return &leak.Holders{
+		Pauses: []float64{0.011, 0.019},
+		Growth: []leak.Held{
+			{
+				Stack: decodeStack().ID(), Site: "json.(*Decoder).refill (stream.go:161)", Holder: receive, Goroutines: profiledReceive().ID(),
+				Path:  "sw (*watch.StreamWatcher) in watch.(*StreamWatcher).receive → *watch.StreamWatcher.source → []byte",
+				Bytes: 2.1 * (1 << 20), Objects: 140, Sampled: 61, Share: 1,
+			},
+			{
+				Stack: unmarshalStack().ID(), Site: "v1.(*Pod).Unmarshal (generated.pb.go:52000)", Holder: "main.<registry>", Path: "main.<registry> (map[string]*v1.Pod) → *v1.Pod",
+				Bytes: 0.4 * (1 << 20), Objects: 120, Sampled: 22, Share: 0.62,
+			},
+		},
+		Goroutines: []leak.Retained{{Stack: profiledReceive().ID(), At: "watch.(*StreamWatcher).receive", Count: 140, Bytes: 140 * 14.7 * 1024}},
+	}
 }
 
 func (fv fixtureVariant) modfile() string {

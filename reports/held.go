@@ -16,6 +16,9 @@ const (
 	variantHolders = 12
 )
 
+// leastHeld is the share of all growth from which a report lists a holder.
+const leastHeld = 0.01
+
 // held describes who holds the objects of an allocation site, and what the goroutines of a stack hold.
 func (x variant) held(g leak.StackGrowth, unit string) []string {
 	h := x.Verdict.Holders
@@ -26,9 +29,11 @@ func (x variant) held(g leak.StackGrowth, unit string) []string {
 	if unit != stackUnit(true) {
 		for _, r := range h.Goroutines {
 			if r.Stack == g.ID {
-				lines = append(lines, fmt.Sprintf("%s hold %s of heap, %s each", display.Value(float64(r.Count), "goroutines")+" goroutines",
-					display.Value(r.Bytes, "bytes"), display.Value(math.Round(r.Bytes/float64(max(r.Count, 1))), "bytes")))
+				lines = append(lines, fmt.Sprintf("%s hold %s of heap, %s each", count(r.Count, "goroutine"), display.Value(r.Bytes, "bytes"), display.Value(r.Each(), "bytes")))
 			}
+		}
+		if sites := x.sitesOf(g); len(sites) > 0 {
+			lines = append(lines, "of this, "+allocated(sites))
 		}
 		return lines
 	}
@@ -38,6 +43,48 @@ func (x variant) held(g leak.StackGrowth, unit string) []string {
 		}
 	}
 	return lines
+}
+
+// mostlyHeld is the share of an allocation site's growth from which the site belongs to the goroutines that hold it.
+const mostlyHeld = 0.9
+
+// sitesOf returns the allocation sites whose growth the goroutines of a growing stack hold.
+func (x variant) sitesOf(g leak.StackGrowth) []leak.StackGrowth {
+	return slices.DeleteFunc(slices.Clone(x.Verdict.HeapGrowing), func(site leak.StackGrowth) bool { return x.heldByGoroutines(site) != g.ID })
+}
+
+// heldByGoroutines returns the ID of the growing goroutine stack that holds the growth of an allocation site, or "".
+func (x variant) heldByGoroutines(site leak.StackGrowth) string {
+	if x.Verdict.Holders == nil || site.Probe != "" || site.Fingerprint || x.leadProbe() == "heap" {
+		return ""
+	}
+	for _, held := range x.Verdict.Holders.Growth {
+		if held.Stack == site.ID && held.Share >= mostlyHeld && held.Goroutines != "" &&
+			slices.ContainsFunc(x.Verdict.Growing, func(g leak.StackGrowth) bool { return g.ID == held.Goroutines && g.Probe == "" }) {
+			return held.Goroutines
+		}
+	}
+	return ""
+}
+
+// heapApart returns the growing allocation sites that do not belong to a growing goroutine stack.
+func (x variant) heapApart() []leak.StackGrowth {
+	return slices.DeleteFunc(x.Heap(), func(site leak.StackGrowth) bool { return x.heldByGoroutines(site) != "" })
+}
+
+// allocated is "+12.1 KiB per operation allocated at json.(*Decoder).refill (encoding/json/stream.go:161) and 18 more
+// sites".
+func allocated(sites []leak.StackGrowth) string {
+	sum := 0.0
+	for _, site := range sites {
+		sum += site.PerOperation
+	}
+	at := sites[0].Stack.Place()
+	text := fmt.Sprintf("%s allocated at %s (%s)", perOperation(sum, stackUnit(true)), at.Short(), at.Position())
+	if more := len(sites) - 1; more > 0 {
+		text += " and " + count(more, "more site")
+	}
+	return text
 }
 
 // heldBy is "97 % held by main.registry: main.registry (map[string]*main.Order) → *main.Order.items".
@@ -53,30 +100,48 @@ func heldBy(held leak.Held) string {
 type holder struct {
 	Name  string
 	Bytes float64
-	Sites []leak.Held
+	Sites []heldSite
 }
 
-// Grew is the growth of the holder, or of one of its sites.
-func (holder) Grew(bytes float64) string { return display.Delta(math.Round(bytes), "bytes") }
+// Grew formats the growth of the holder.
+func (h holder) Grew() string { return display.Delta(math.Round(h.Bytes), "bytes") }
 
-// Holders are the holders that gained most, largest first.
-func (x variant) Holders() []holder {
+type heldSite struct{ leak.Held }
+
+// Grew formats the growth of the site that this holder holds.
+func (s heldSite) Grew() string { return display.Delta(math.Round(s.Bytes), "bytes") }
+
+// Part is "97 % of the growth of this site", "" for all of it.
+func (s heldSite) Part() string {
+	if s.Share > 0.995 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f %% of the growth of this site", 100*s.Share)
+}
+
+// Shown reports whether the path adds something to the name of the holder.
+func (s heldSite) Shown() bool { return s.Path != "" && s.Path != s.Holder }
+
+// WhoHolds returns the holders that gained most, largest first, without those that gained less than leastHeld of all.
+func (x variant) WhoHolds() []holder {
 	if x.Verdict.Holders == nil {
 		return nil
 	}
-	var all []holder
-	at := map[string]int{}
+	var list []holder
+	at, sum := map[string]int{}, 0.0
 	for _, held := range x.Verdict.Holders.Growth {
 		i, ok := at[held.Holder]
 		if !ok {
-			i, at[held.Holder] = len(all), len(all)
-			all = append(all, holder{Name: held.Holder})
+			i, at[held.Holder] = len(list), len(list)
+			list = append(list, holder{Name: held.Holder})
 		}
-		all[i].Bytes += held.Bytes
-		all[i].Sites = append(all[i].Sites, held)
+		list[i].Bytes += held.Bytes
+		list[i].Sites = append(list[i].Sites, heldSite{held})
+		sum += max(held.Bytes, 0)
 	}
-	slices.SortStableFunc(all, func(a, b holder) int { return cmp.Compare(b.Bytes, a.Bytes) })
-	return all[:min(len(all), variantHolders)]
+	list = slices.DeleteFunc(list, func(h holder) bool { return h.Bytes < leastHeld*sum || h.Bytes <= 0 })
+	slices.SortStableFunc(list, func(a, b holder) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return list[:min(len(list), variantHolders)]
 }
 
 // NoHolders says why a leak of memory has no holders, "" if it has or needs none.

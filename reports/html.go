@@ -356,7 +356,7 @@ func newVariantStacks(x variant, sources rundir.Sources, leaking int) variantSta
 	}
 	lists := []stackList{
 		newStackList("Goroutines", "stack", stackUnit(false), x.Goroutines(), x.leadProbe() == "goroutine", stacks),
-		newStackList("Heap", "allocation site", stackUnit(true), x.Heap(), x.leadProbe() == "heap", sites),
+		newStackList("Heap", "allocation site", stackUnit(true), x.heapApart(), x.leadProbe() == "heap", sites),
 	}
 	for _, l := range lists {
 		shown := map[string]bool{} // positions of creators: many stacks share one

@@ -136,7 +136,7 @@ func (p printer) variant(x variant, full bool) {
 	p.reason(x)
 	p.failure(x.Record.Failure, false)
 	p.stacks("goroutine stacks that grew", x, x.Goroutines(), stackUnit(false))
-	p.stacks("allocation sites that grew", x, x.Heap(), stackUnit(true))
+	p.stacks("allocation sites that grew", x, x.heapApart(), stackUnit(true))
 	for _, line := range x.Unexplained() {
 		p.line("")
 		p.para("  ", "heap: "+line)

@@ -25,6 +25,7 @@ func (v *validator) all() {
 	v.cluster()
 	v.fixtures()
 	v.subject()
+	v.holders()
 	v.sequence()
 	v.actions()
 	v.probes()
@@ -73,6 +74,7 @@ func choices(kinds leak.Kinds) map[string][]string {
 		"spec.subject.placement.*":            placements(),
 		"spec.subject.limits":                 limitNames(),
 		"spec.subject.components[].component": leak.ComponentKinds(),
+		"spec.holders":                        {leak.HoldersOn, leak.HoldersOff},
 		"spec.variants[].node[].command":      nodeCommands(),
 		"spec.variants[].expect":              {string(leak.ExpectClean), string(leak.ExpectLeaking)},
 	}
@@ -410,6 +412,12 @@ func (v *validator) variant(path string, variant leak.Variant) {
 		}
 	}
 	v.expectation(path, variant)
+}
+
+func (v *validator) holders() {
+	if h := v.s.Spec.Holders; h != "" && h != leak.HoldersOn && h != leak.HoldersOff {
+		v.add("spec.holders", "write holders: on or holders: off", "%s is neither on nor off", quote(h))
+	}
 }
 
 func (v *validator) expectation(path string, variant leak.Variant) {

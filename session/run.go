@@ -193,6 +193,7 @@ func (f *Options) Launcher(src scenarios.Source, s *leak.Scenario, provider stri
 		Spec: s.Spec.Subject, Placement: f.placed(s, provider),
 		Builder: subjects.Builder{
 			Source: f.Source, ScenarioDir: filepath.Dir(src.Path), Cache: filepath.Join(f.Clusters.Cache, "subjects"),
+			HeapDump:    s.Spec.Holders != leak.HoldersOff,
 			LeakProfile: slices.ContainsFunc(s.Spec.Probes, func(b leak.Block[leak.Probe]) bool { return b.Kind == "leaked" }),
 		},
 	}
@@ -253,14 +254,18 @@ func loadEnv(dir string) ([]string, error) {
 
 // RunnerConfig returns the configuration of a run without its launcher and its cluster.
 func (f *Options) RunnerConfig(s *leak.Scenario, variants []leak.Variant, dir rundir.Dir, progress leak.Progress) runner.Config {
-	return runner.Config{
+	config := runner.Config{
 		Scenario: s, Variants: variants, Dir: dir, Metrics: metrics(s), Progress: progress,
 		Version: f.Version, Args: f.Args, CheckEvery: checkEvery, OwnClusters: s.Spec.OwnClusters(), LookAgain: checks.JudgesHung(s),
-		Vitals: profiles.Vitals, HeapDump: holders.Dump,
+		Vitals: profiles.Vitals,
 		Enough: func(v leak.Variant, record leak.VariantRecord) string {
 			return checks.Enough(s, v, record, leak.MetricsByName(metrics(s)))
 		},
 	}
+	if s.Spec.Holders != leak.HoldersOff {
+		config.HeapDump = holders.Dump
+	}
+	return config
 }
 
 // Complete reports whether every variant was measured to the end.

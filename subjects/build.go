@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leakrig/leakrig/holders"
 	"github.com/leakrig/leakrig/leak"
 )
 
@@ -29,6 +30,8 @@ type Builder struct {
 	ScenarioDir string
 	// LeakProfile asks for the runtime's goroutine leak profile, which Go 1.26 has as an experiment.
 	LeakProfile bool
+	// HeapDump builds the endpoint for heap dumps into programs.
+	HeapDump bool
 	// Cache is where binaries are kept, so that go build skips the link when nothing has changed.
 	Cache string
 	// Nice leaves the processors to others, where the machine has the nice command.
@@ -138,14 +141,15 @@ func (r Recipe) check() error {
 	return nil
 }
 
-// Built is a binary, and what was rewritten in it.
+// Built is a binary, and how it differs from its sources.
 type Built struct {
-	Path    string
-	Rewrite *leak.Rewrite
+	Path     string
+	Rewrite  *leak.Rewrite
+	HeapDump bool
 }
 
-// Build compiles what the recipe says. Sources are what they are: -trimpath keeps paths of this machine
-// out of stacks, and the build fails rather than change a modfile.
+// Build compiles a recipe. Stacks contain no paths of this machine (-trimpath), and a build that would change the modfile
+// fails.
 func (b Builder) Build(ctx context.Context, r Recipe) (Built, error) {
 	var err error
 	if r.Folder, err = filepath.Abs(r.Folder); err != nil {
@@ -176,6 +180,15 @@ func (b Builder) Build(ctx context.Context, r Recipe) (Built, error) {
 	}
 	if modfile != "" {
 		args = append(args, "-modfile="+modfile)
+	}
+	if b.HeapDump {
+		// A toolchain whose net/http/pprof is too different builds a program without the endpoint. Holders are then unknown.
+		if goroot, err := r.golang(ctx, "env", "GOROOT"); err == nil {
+			overlay, err := holders.Overlay(strings.TrimSpace(goroot), b.Cache)
+			if built.HeapDump = err == nil; built.HeapDump {
+				args = append(args, "-overlay="+overlay)
+			}
+		}
 	}
 	if _, err := r.golang(ctx, "build", append(args, ".")...); err != nil {
 		return Built{}, fmt.Errorf("build %s: %w", what, err)
@@ -252,7 +265,7 @@ func goFailure(ctx context.Context, err error, said, folder string, args []strin
 
 // binary names a file for each recipe. The folder's base is the program's name.
 func (b Builder) binary(r Recipe) (string, error) {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%t%v", r.Folder, r.Modfile, r.Rewrite, b.LeakProfile, r.With))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%t%t%v", r.Folder, r.Modfile, r.Rewrite, b.LeakProfile, b.HeapDump, r.With))
 	dir := filepath.Join(b.Cache, hex.EncodeToString(sum[:8]))
 	return filepath.Join(dir, filepath.Base(r.Folder)), os.MkdirAll(dir, 0o700)
 }

@@ -66,7 +66,8 @@ func (l *Launcher) Build(ctx context.Context, v leak.Variant) error {
 	if l.built == nil {
 		l.built = map[string]Built{}
 	}
-	l.built[v.Name] = Built{binary, built.Rewrite}
+	built.Path = binary
+	l.built[v.Name] = built
 	return nil
 }
 
@@ -201,7 +202,7 @@ func (l *Launcher) launch(v leak.Variant, log string) (leak.Launch, error) {
 	info := Info(program)
 	info.Command = append(info.Command, args...)
 	info.Placement = leak.PlacementProcess
-	info.Modfile, info.Rewrite = v.Modfile, l.built[v.Name].Rewrite
+	info.Modfile, info.Rewrite, info.HeapDump = v.Modfile, l.built[v.Name].Rewrite, l.built[v.Name].HeapDump
 	for i, m := range info.Modules {
 		if r := info.Rewrite; r != nil && r.Module == m.Path+" "+m.Version {
 			info.Modules[i].Replace = "a copy with another " + r.Func // and not where it lies on this machine

@@ -26,6 +26,9 @@ import (
 // Path is where the package registers Handler on http.DefaultServeMux.
 const Path = "/debug/leakrig/heapdump"
 
+// PprofName is where a net/http/pprof into which leakrig built the endpoint serves heap dumps, next to its profiles.
+const PprofName = "leakrig-heapdump"
+
 // Headers of a response.
 const (
 	PauseHeader = "Leakrig-Heapdump-Pause"        // how long the process stopped: "132.5ms"
