@@ -25,9 +25,9 @@ const (
 	endpointPackage = "net/http/pprof/leakrigheapdump"
 )
 
-// Overlay writes a file for go build -overlay to a folder below cache, and returns its path. With it, a program's
-// net/http/pprof also serves heap dumps, at heapdump.PprofName next to its profiles. So each program that serves pprof
-// serves heap dumps, whichever mux and authorization it has. The files of goroot and of the program do not change, and
+// Overlay writes a file for go build -overlay to a folder below cache, and returns its path. With it, net/http/pprof
+// answers a request for a profile that has heapdump.Parameter with a heap dump. So each program that serves pprof serves
+// heap dumps, whichever mux, routes and authorization it has. The files of goroot and of the program do not change, and
 // lines in stacks stay the same.
 func Overlay(goroot, cache string) (file string, err error) {
 	src := filepath.Join(goroot, "src")
@@ -70,8 +70,7 @@ func Overlay(goroot, cache string) (file string, err error) {
 	return file, writeOnce(file, text)
 }
 
-// serveHeapDump returns net/http/pprof with an endpoint for heap dumps. Index passes every path that is not a handler of
-// its own to the method that is changed here.
+// serveHeapDump returns net/http/pprof with heap dumps. The method that is changed here serves every profile.
 func serveHeapDump(source []byte) ([]byte, error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, pprofFile, source, parser.SkipObjectResolution)
@@ -80,12 +79,11 @@ func serveHeapDump(source []byte) ([]byte, error) {
 	}
 	for _, decl := range file.Decls {
 		f, ok := decl.(*ast.FuncDecl)
-		if !ok || f.Recv == nil || f.Name.Name != "ServeHTTP" || len(f.Recv.List[0].Names) != 1 || len(f.Type.Params.List) != 2 {
+		if !ok || f.Recv == nil || f.Name.Name != "ServeHTTP" || len(f.Type.Params.List) != 2 {
 			continue
 		}
-		name := f.Recv.List[0].Names[0].Name
 		w, r := f.Type.Params.List[0].Names[0].Name, f.Type.Params.List[1].Names[0].Name
-		call := fmt.Sprintf(" if %s == heapdump.PprofName { heapdump.Handler().ServeHTTP(%s, %s); return };", name, w, r)
+		call := fmt.Sprintf(" if %s.FormValue(heapdump.Parameter) != %q { heapdump.Handler().ServeHTTP(%s, %s); return };", r, "", w, r)
 		imported := fmt.Sprintf("; import heapdump %q", endpointPackage)
 		body, clause := fset.Position(f.Body.Lbrace).Offset+1, fset.Position(file.Name.End()).Offset
 		return bytes.Join([][]byte{source[:clause], []byte(imported), source[clause:body], []byte(call), source[body:]}, nil), nil

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -83,8 +85,8 @@ func request(ctx context.Context, client *http.Client, pprof string) (*http.Resp
 	return nil, ErrNoEndpoint
 }
 
-// endpoints returns where a process may serve heap dumps: where the package registers itself, and next to the profiles if
-// leakrig built it in.
+// endpoints returns where a process may serve heap dumps: where the package registers itself, and in place of the
+// heap profile if leakrig built it in.
 func endpoints(pprof string) ([]string, error) {
 	u, err := url.Parse(pprof)
 	if err != nil {
@@ -96,11 +98,10 @@ func endpoints(pprof string) ([]string, error) {
 		root = ""
 	}
 	var addresses []string
-	for _, path := range []string{root + heapdump.Path, profiles + "/" + heapdump.PprofName} {
-		u.Path, u.RawPath = path, ""
-		addresses = append(addresses, u.String())
-	}
-	return addresses, nil
+	u.Path, u.RawPath = root+heapdump.Path, ""
+	addresses = append(addresses, u.String())
+	u.Path, u.RawQuery = profiles+"/heap", heapdump.Parameter+"=1"
+	return append(addresses, u.String()), nil
 }
 
 // executable returns the symbols of the process until release. They are nil if its executable cannot be read: then globals
@@ -160,12 +161,27 @@ func (d processDump) Since(baseline leak.HeapDump, stacks map[string]leak.Stack)
 		h.Growth = append(h.Growth, held)
 	}
 	for _, r := range d.Roots {
-		if r.Holder.Kind == KindGoroutines && len(h.Goroutines) < maxGoroutines {
-			h.Goroutines = append(h.Goroutines, leak.Retained{Stack: goroutinesOf(r.Holder, stacks), At: r.Holder.Name, Count: r.Holder.Count, Bytes: float64(r.Bytes)})
+		if r.Holder.Kind == KindGoroutines {
+			h.Goroutines = addRetained(h.Goroutines, leak.Retained{Stack: goroutinesOf(r.Holder, stacks), At: r.Holder.Name, Count: r.Holder.Count, Bytes: float64(r.Bytes)})
 		}
 	}
 	return h
 }
+
+// addRetained adds what goroutines hold to those with the same stack in the record.
+func addRetained(list []leak.Retained, one leak.Retained) []leak.Retained {
+	if i := slices.IndexFunc(list, func(r leak.Retained) bool { return r.Stack == one.Stack && one.Stack != "" }); i >= 0 {
+		list[i].Count += one.Count
+		list[i].Bytes += one.Bytes
+		return list
+	}
+	if len(list) == maxGoroutines {
+		return list
+	}
+	return append(list, one)
+}
+
+var closureName = regexp.MustCompile(`\.func\d+(\.\d+)*$`)
 
 // goroutinesOf returns the ID of the stack of the record that goroutines of a dump have, "" if there is none. Stacks of
 // goroutine dumps have a creator, and stacks of profiles do not.
@@ -206,11 +222,12 @@ func hasAll(frames []leak.Frame, functions []string) bool {
 	return len(functions) == 0
 }
 
-// shown returns the functions that a goroutine profile contains, too.
+// shown returns the functions that a goroutine profile contains under the same name. The name of a closure includes the
+// function into which the compiler inlined it, and only the profile has that one.
 func shown(functions []string) []string {
 	var kept []string
 	for _, f := range functions {
-		if !strings.HasPrefix(f, "runtime.") && !strings.HasPrefix(f, "internal/runtime/") && !isWrapper(f) {
+		if !strings.HasPrefix(f, "runtime.") && !strings.HasPrefix(f, "internal/runtime/") && !isWrapper(f) && !closureName.MatchString(f) {
 			kept = append(kept, f)
 		}
 	}

@@ -12,11 +12,11 @@ import (
 
 func TestEndpoints(t *testing.T) {
 	for pprof, want := range map[string][]string{
-		"http://host:6060/debug/pprof": {"http://host:6060/debug/leakrig/heapdump", "http://host:6060/debug/pprof/leakrig-heapdump"},
+		"http://host:6060/debug/pprof": {"http://host:6060/debug/leakrig/heapdump", "http://host:6060/debug/pprof/heap?leakrig-heapdump=1"},
 		"https://host/api/v1/nodes/n/proxy/debug/pprof/": {
-			"https://host/api/v1/nodes/n/proxy/debug/leakrig/heapdump", "https://host/api/v1/nodes/n/proxy/debug/pprof/leakrig-heapdump",
+			"https://host/api/v1/nodes/n/proxy/debug/leakrig/heapdump", "https://host/api/v1/nodes/n/proxy/debug/pprof/heap?leakrig-heapdump=1",
 		},
-		"http://host/metrics/profiles": {"http://host/debug/leakrig/heapdump", "http://host/metrics/profiles/leakrig-heapdump"},
+		"http://host/metrics/profiles": {"http://host/debug/leakrig/heapdump", "http://host/metrics/profiles/heap?leakrig-heapdump=1"},
 	} {
 		if got, err := endpoints(pprof); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %v, %v, want %v", pprof, got, err, want)

@@ -26,8 +26,8 @@ import (
 // Path is where the package registers Handler on http.DefaultServeMux.
 const Path = "/debug/leakrig/heapdump"
 
-// PprofName is where a net/http/pprof into which leakrig built the endpoint serves heap dumps, next to its profiles.
-const PprofName = "leakrig-heapdump"
+// Parameter asks for a heap dump instead of a profile, in programs that leakrig built: /debug/pprof/heap?leakrig-heapdump=1.
+const Parameter = "leakrig-heapdump"
 
 // Headers of a response.
 const (
