@@ -386,8 +386,11 @@ func ownFunction(stack []string) string {
 	return ownFrame(frames).Func
 }
 
-// isWrapper reports whether the compiler made the function for a go statement with arguments. Profiles omit it.
-func isWrapper(function string) bool { return strings.Contains(function, ".gowrap") }
+// isWrapper reports whether the compiler made the function, for a go statement with arguments or for a method value.
+// Profiles omit it.
+func isWrapper(function string) bool {
+	return strings.Contains(function, ".gowrap") || strings.HasSuffix(function, "-fm")
+}
 
 func ownFrame(stack []leak.Frame) leak.Frame {
 	var best leak.Frame

@@ -181,6 +181,8 @@ func addRetained(list []leak.Retained, one leak.Retained) []leak.Retained {
 	return append(list, one)
 }
 
+var waits = regexp.MustCompile(`^(runtime|sync|time|internal/(runtime|sync|poll)[a-z/]*)\.`)
+
 var closureName = regexp.MustCompile(`\.func\d+(\.\d+)*$`)
 
 // goroutinesOf returns the ID of the stack of the record that goroutines of a dump have, "" if there is none. Stacks of
@@ -222,12 +224,12 @@ func hasAll(frames []leak.Frame, functions []string) bool {
 	return len(functions) == 0
 }
 
-// shown returns the functions that a goroutine profile contains under the same name. The name of a closure includes the
-// function into which the compiler inlined it, and only the profile has that one.
+// shown returns the functions that the record has under the same name. The record omits functions that only wait. The name
+// of a closure includes the function into which the compiler inlined it, and a dump does not have that one.
 func shown(functions []string) []string {
 	var kept []string
 	for _, f := range functions {
-		if !strings.HasPrefix(f, "runtime.") && !strings.HasPrefix(f, "internal/runtime/") && !isWrapper(f) && !closureName.MatchString(f) {
+		if !waits.MatchString(f) && !isWrapper(f) && !closureName.MatchString(f) {
 			kept = append(kept, f)
 		}
 	}

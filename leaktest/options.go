@@ -31,7 +31,7 @@ type expectation struct {
 }
 
 func newConfig(opts []Option) config {
-	c := config{linger: 3 * time.Second, timeout: 10 * time.Second, concurrency: 1}
+	c := config{linger: 2 * time.Second, timeout: 10 * time.Second, concurrency: 1}
 	for _, o := range opts {
 		o(&c)
 	}
@@ -43,7 +43,7 @@ func newConfig(opts []Option) config {
 func Budget(d time.Duration) Option { return func(c *config) { c.budget = d } }
 
 // Linger is how old growth must be before it counts as a leak, and how long [Check] waits for goroutines to end. The
-// default is three seconds. Use more where timeouts end goroutines: 40 seconds for clients with a timeout of 30.
+// default is two seconds. Use more where timeouts end goroutines: 40 seconds for clients with a timeout of 30.
 func Linger(d time.Duration) Option { return func(c *config) { c.linger = d } }
 
 // Timeout ends the context of one operation. An operation that does not return soon after it fails the test. The

@@ -49,7 +49,7 @@ func (m *measurement) warmScaled(ctx context.Context) (time.Duration, error) {
 		}
 		m.warm(tallies)
 	}
-	return max(time.Since(start), controlTime), nil
+	return max(time.Since(start), min(controlTime, m.Scenario.Spec.LingerTime()/10)), nil
 }
 
 // loadScaled runs the actions with size times their operations.
