@@ -9,7 +9,7 @@ import (
 	"github.com/leakrig/leakrig/leak/display"
 )
 
-// allowances are those that count at the time of the run.
+// allowances returns the allowances that are valid at the time of the run.
 func allowances(all []leak.Allowance, run time.Time) []leak.Allowance {
 	var current []leak.Allowance
 	for _, a := range all {
@@ -20,7 +20,7 @@ func allowances(all []leak.Allowance, run time.Time) []leak.Allowance {
 	return current
 }
 
-// allowed is what stands on allowed stacks of a probe; nil where there are none.
+// allowed returns which stacks of a probe are allowed, nil if none are.
 func (e evidence) allowed(probe string) func(leak.Stack) bool {
 	var matches []func(leak.Stack) bool
 	for _, a := range e.Allow {
@@ -111,7 +111,7 @@ func expired(list []leak.Allowed) string {
 	return strings.Join(parts, "; ")
 }
 
-// tolerated says what grew and was allowed, "" where nothing did.
+// tolerated describes the growth that was allowed, "" for none.
 func tolerated(list []leak.Allowed) string {
 	text := ""
 	for _, a := range list {

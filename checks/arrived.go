@@ -81,7 +81,7 @@ func goroutinesArrived(shots []leak.Snapshot) bool {
 	return 2*with > rounds
 }
 
-// processes are those whose activity the rounds have, by component.
+// processes returns the components whose activity the rounds have. "" is the program.
 func processes(shots []leak.Snapshot) []string {
 	var names []string
 	for _, shot := range shots {
@@ -94,7 +94,7 @@ func processes(shots []leak.Snapshot) []string {
 	return names
 }
 
-// surplus is what a process did in the rounds beyond what it does without load.
+// surplus is the activity of a process in the rounds beyond its activity without load.
 type surplus struct {
 	// perOp is the median over the rounds, total that of whole rounds.
 	perOp, total float64
@@ -171,7 +171,7 @@ func beyondQuiet(v *leak.VariantRecord, shots []leak.Snapshot, name string, of f
 }
 
 const (
-	// asDeviation makes of the median deviation from the median the standard deviation of what is normally distributed.
+	// asDeviation converts the median absolute deviation of a normal distribution to its standard deviation.
 	asDeviation = 1.4826
 	// minStretch keeps rates finite, in seconds.
 	minStretch = 1e-3

@@ -20,8 +20,8 @@ func alpha(s *leak.Scenario, variants, looks int) float64 {
 	return falseAlarmBudget / float64(max(trendTests(s)*variants, 1)*max(looks, 1))
 }
 
-// spent is the share of a time budget that has gone by since the baseline: 1 where there is none, or it ended the
-// run.
+// spent returns the share of a time budget that has passed since the baseline. It is 1 without a budget, and if the
+// budget ended the run.
 func spent(budget time.Duration, v *leak.VariantRecord) float64 {
 	if budget <= 0 || v.Spent || len(v.Snapshots) == 0 {
 		return 1
@@ -91,7 +91,7 @@ func windows(s *leak.Scenario) float64 {
 // that there is for rounds and idling together, 2/(rounds+2)!.
 func perfect(rounds int) float64 { return 2 / math.Gamma(float64(rounds)+3) }
 
-// replicas is what multiplies the tests where there are several.
+// replicas describes the factor that replicas add to the number of tests.
 func replicas(s *leak.Scenario) string {
 	if s.Spec.Subject.Copies() > 1 {
 		return " × replicas"

@@ -26,7 +26,7 @@ type census struct {
 	// groups and counts are keyed by the snapshots' addresses, idle included, then by stack.
 	counts map[*leak.Snapshot]map[string]float64
 	groups map[*leak.Snapshot]map[string]leak.Group
-	// end is the last measurement: after idling, where there is one.
+	// end is the last measurement, which is the one after idling if there is one.
 	end *leak.Snapshot
 }
 
@@ -190,7 +190,7 @@ func (c *census) survivors(id string) leak.IDs {
 	return fresh.Without(rest)
 }
 
-// slope is the growth per operation of one stack, 0 where there were no operations.
+// slope returns the growth per operation of one stack, 0 without operations.
 func (c *census) slope(id string) float64 {
 	if len(c.shots) > maxPoints {
 		return 0

@@ -56,7 +56,7 @@ func Enough(s *leak.Scenario, v leak.Variant, record leak.VariantRecord, metrics
 	return ""
 }
 
-// beyondDoubt says which bounds in all are broken and suffice for a verdict, "" where they do not.
+// beyondDoubt names broken bounds on total growth that suffice for a verdict, "" if they do not.
 func beyondDoubt(s *leak.Scenario, v leak.Variant, e leak.Evidence) string {
 	var stand []string
 	for _, b := range s.Spec.Checks {
@@ -75,8 +75,8 @@ func beyondDoubt(s *leak.Scenario, v leak.Variant, e leak.Evidence) string {
 	return fmt.Sprintf("%s beyond doubt: more rounds would add nothing", strings.Join(stand, " and "))
 }
 
-// leaking says which checks leak and suffice for a verdict, "" where they do not: all fingerprints of a variant
-// that is expected to leak, any check of one that is expected clean.
+// leaking names checks that leak and suffice for a verdict, "" if they do not. A variant that is expected to leak needs
+// all its fingerprints, and one that is expected clean needs any check.
 func leaking(s *leak.Scenario, v leak.Variant, e leak.Evidence) string {
 	var leaks []string
 	for _, b := range s.Spec.Checks {

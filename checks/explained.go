@@ -74,7 +74,7 @@ func (e evidence) heaps() (program *leak.HeapExplained, components []leak.HeapEx
 	return program, components
 }
 
-// explainedOf is explained for the series that a check judged; nil where that is not the growth of a heap.
+// explainedOf returns the comparison for the series of a check, nil if the series is not the growth of a heap.
 func (e evidence) explainedOf(series string) *leak.HeapExplained {
 	probe, metric, _ := strings.Cut(series, ".")
 	if leak.ProbeKind(probe) != "heap" || metric != "alloc" {
@@ -83,7 +83,7 @@ func (e evidence) explainedOf(series string) *leak.HeapExplained {
 	return e.explained(probe)
 }
 
-// unexplained says how much of the growth is on no sampled stack, "" where chance may account for it.
+// unexplained describes the growth that is on no sampled stack, "" if it may be chance.
 func unexplained(x *leak.HeapExplained) string {
 	if x.Explained+2*x.Error >= minExplained*x.Grew {
 		return ""

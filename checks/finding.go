@@ -54,7 +54,7 @@ func perOperation(f *leak.Finding, bound *leak.Quantity) {
 	}
 }
 
-// amount names what grew: "heap.alloc +21.3 KiB" or, for stacks, "+137 goroutines".
+// amount names the growth: "heap.alloc +21.3 KiB" or, for stacks, "+137 goroutines".
 func amount(f *leak.Finding, s string) string {
 	switch {
 	case f.Series != "":

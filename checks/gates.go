@@ -2,7 +2,7 @@ package checks
 
 import "github.com/leakrig/leakrig/leak"
 
-// need says what an outcome asks of a gate.
+// need is what an outcome requires of a gate.
 type need int
 
 const (
@@ -20,7 +20,7 @@ type gate struct {
 	stop           string
 }
 
-// recorded returns the comparison with what it means for the outcome.
+// recorded returns the comparison and its meaning for the outcome.
 func (g gate) recorded() leak.Gate {
 	switch clean, leaking := g.clean.met(g.Gate), g.leaking.met(g.Gate); {
 	case leaking && !clean:
@@ -57,9 +57,9 @@ func compare(name string, value float64, op string, bound float64, unit, doc str
 	return g
 }
 
-// decide returns the outcome whose needs are all met. Where neither's are it returns the gate that
-// stands in the way of the likelier one: of leaking where side fails (the bound is exceeded), of clean
-// where it holds. No gates at all decide nothing.
+// decide returns the outcome whose needs are all met. If no outcome has all its needs met, it returns the gate that
+// keeps the likelier outcome from being decided. Leaking is the likelier outcome if side fails (the bound is exceeded),
+// and clean if it holds. No gates decide nothing.
 func decide(gates []gate, side string) (leak.Outcome, *gate) {
 	clean := blocker(gates, func(g gate) need { return g.clean })
 	leaking := blocker(gates, func(g gate) need { return g.leaking })

@@ -23,7 +23,7 @@ type Growth struct {
 // Reads returns the judged series.
 func (c *Growth) Reads() (probe, metric string) { return c.Probe, c.Metric }
 
-// TestsTrend says that the check draws on the false-alarm budget.
+// TestsTrend reports that the check uses the false-alarm budget.
 func (c *Growth) TestsTrend() bool { return true }
 
 // Validate returns all problems of the configuration.
@@ -53,10 +53,10 @@ func (c *Growth) Check(of leak.Evidence) leak.Finding {
 	return f
 }
 
-// finerRate is the sampling rate of the heap that is recommended where it was too coarse, in bytes.
+// finerRate is the sampling rate of the heap in bytes that a hint recommends if the rate was too coarse.
 const finerRate = 4096
 
-// The numbers of the gates; those that fleets have, too, are exported.
+// Thresholds of the gates. Fleets use the exported ones, too.
 const (
 	minRounds   = 5
 	minTail     = 4       // points

@@ -9,13 +9,13 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Hung bounds the operations that never return. One that missed its deadline may have been slow: it is
-// hung when goroutines of the subject are still blocked where they were ten seconds later.
+// Hung bounds the operations that never return. An operation that missed its deadline may only be slow. It hangs if
+// goroutines of the subject are still blocked at the same place ten seconds later.
 type Hung struct {
 	Probe string        `yaml:"probe" doc:"goroutine probe of the subject that serves the operations"`
 	Match string        `yaml:"match,omitempty" doc:"Go regular expression for a frame of these goroutines, as for stack (default: all goroutines)"`
 	Max   leak.Quantity `yaml:"max" doc:"maximum number of hung operations over all rounds"`
-	// MaxSilent is a share: execs lose their output on a busy node, and have put their load on it.
+	// MaxSilent is a share, because execs lose their output on a busy node, and their load has arrived.
 	MaxSilent float64 `yaml:"maxSilent,omitempty" doc:"maximum share of operations that return without their output, as in 0.1 (default 0)"`
 }
 

@@ -48,8 +48,8 @@ func oneSided(s *leak.Scenario, v *leak.Verdict) bool {
 		!slices.ContainsFunc(v.Variants, func(vv leak.VariantVerdict) bool { return vv.Expect != leak.ExpectClean })
 }
 
-// unmatched takes back that a variant is clean where all that was judged are stacks of which none ever matched, in this
-// variant or in another one: a pattern that fits nothing finds nothing.
+// unmatched makes a clean variant inconclusive if stack checks judged it alone and none of their patterns ever matched
+// a stack, in this variant or in another one. A pattern that matches nothing finds nothing.
 func unmatched(v *leak.Verdict) {
 	matched := map[string]bool{}
 	for _, vv := range v.Variants {
@@ -97,7 +97,7 @@ func (j judge) variant(name string) leak.VariantVerdict {
 	return worstReplica(all)
 }
 
-// one is the verdict on what was measured of a variant, or of one of its replicas.
+// one returns the verdict on the measurements of a variant, or of one of its replicas.
 func (j judge) one(vv leak.VariantVerdict, variant leak.Variant, measured *leak.VariantRecord) leak.VariantVerdict {
 	if vv.Replica = measured.Replica; vv.Replica > 0 {
 		if last := measured.Final(); last != nil {
@@ -363,7 +363,7 @@ func expectLeaking(vv leak.VariantVerdict, names []string) leak.VariantVerdict {
 	return conclude(vv, leak.Leaking, leak.Met, summaries(prints))
 }
 
-// firstWith is the first finding with that outcome, nil where there is none.
+// firstWith returns the first finding with an outcome, nil if there is none.
 func firstWith(findings []leak.Finding, o leak.Outcome) *leak.Finding {
 	for i := range findings {
 		if findings[i].Outcome == o {
@@ -420,8 +420,8 @@ func (j judge) fingerprint(names []string) func(leak.Stack) bool {
 	}
 }
 
-// growing lists the stacks that grew in all probes of a kind, largest growth first; nil where they were
-// not measured.
+// growing returns the stacks that grew in all probes of a kind, largest growth first. It returns nil if they were not
+// measured.
 func growing(e evidence, kind string, fingerprint func(leak.Stack) bool) []leak.StackGrowth {
 	var grew []leak.StackGrowth
 	for _, probe := range e.Variant.Probes(kind) {
@@ -465,7 +465,7 @@ func sentence(v *leak.Verdict, r *leak.Record) string {
 	return strings.Join(parts, between) + "."
 }
 
-// hangs is the finding on operations that never return, nil where all did.
+// hangs returns the finding on operations that never return, nil if all returned.
 func hangs(findings []leak.Finding) *leak.Finding {
 	i := slices.IndexFunc(findings, func(f leak.Finding) bool {
 		return f.Kind == "hung" && f.Outcome == leak.Leaking && len(f.Points) > 0
@@ -476,7 +476,7 @@ func hangs(findings []leak.Finding) *leak.Finding {
 	return &findings[i]
 }
 
-// ofAll is ", of +4.00 on all stacks" where the finding, on a stack, is less than half of what its probe grew by.
+// ofAll is ", of +4.00 on all stacks" if the finding is on a stack with less than half of its probe's growth.
 func ofAll(vv *leak.VariantVerdict, f *leak.Finding) string {
 	if len(f.Stacks) == 0 || !f.BoundPerOperation || f.Unit != "goroutines" {
 		return ""
@@ -531,7 +531,7 @@ func mostly(vv *leak.VariantVerdict, f *leak.Finding) string {
 	return where
 }
 
-// minEach is the number of bytes that a goroutine holds from which the sentence says so.
+// minEach is the number of bytes per goroutine from which the sentence mentions what goroutines hold.
 const minEach = 256
 
 // heldBy is ", held by main.registry" if one holder has gained most of an allocation site.

@@ -9,8 +9,8 @@ import (
 	"github.com/leakrig/leakrig/leak/display"
 )
 
-// Growth that is more than worse times what was stored, and outside of its interval, is worse. So is a
-// stack that was not stored and makes up more than a tenth of the growth.
+// Growth is worse if it is more than worse times the stored growth, and outside of its interval. A stack that was not
+// stored is worse if it has more than a tenth of the growth.
 const (
 	worse     = 1.1
 	freshPart = 0.1
@@ -75,8 +75,8 @@ func ratchet(vv, stored *leak.VariantVerdict) {
 	vv.Reason = "leaks no more than in the stored verdict: " + strings.Join(known, ", ")
 }
 
-// eachReplica are the verdicts on all replicas, or on the variant where it is one alone: the worst of them
-// must not hide what is new in another.
+// eachReplica returns the verdicts on all replicas, or on the variant if it has none. The verdict on the worst replica
+// must not hide growth that is new in another.
 func eachReplica(vv *leak.VariantVerdict) []leak.VariantVerdict {
 	if len(vv.Replicas) > 0 {
 		return vv.Replicas

@@ -56,7 +56,7 @@ type RecallRow struct {
 	Runs     int              `json:"runs"`
 	Leaking  int              `json:"leaking"`
 	Clean    int              `json:"clean"`
-	// Inconclusive counts runs without a decision, those that could not be measured among them.
+	// Inconclusive counts runs without a decision, including runs that could not be measured.
 	Inconclusive int `json:"inconclusive"`
 	Unmeasured   int `json:"unmeasured"`
 	// Sized counts the runs that found the leak with every planted size within 5 %.

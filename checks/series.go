@@ -33,14 +33,13 @@ type series struct {
 	goroutines float64
 	// ended is how many of them were gone after idling.
 	ended float64
-	// coarse is how much it changes without growth.
+	// coarse is how much the value changes without growth.
 	coarse float64
 	// seconds are when the points were taken, since the first.
 	seconds []float64
 	// control are the points around the rounds without load.
 	control struct{ seconds, values []float64 }
-	// survived counts the goroutines that appeared in a round and are still there; nil where it is not
-	// known who they are.
+	// survived counts the goroutines that appeared in a round and still exist, nil if their numbers are unknown.
 	survived *float64
 	// soak is set if rounds come at fixed times: only a longer soak adds rounds.
 	soak bool
@@ -58,7 +57,7 @@ func wholeRounds(v *leak.VariantRecord, planned int) []leak.Snapshot {
 	return v.Snapshots[:n]
 }
 
-// lastRound is the number of the last of these rounds, -1 where there is none.
+// lastRound returns the number of the last of these rounds, -1 for none.
 func lastRound(shots []leak.Snapshot) int {
 	if len(shots) == 0 {
 		return -1
@@ -140,7 +139,7 @@ func (e evidence) newGoroutines(shots []leak.Snapshot) (came, ended float64) {
 	return came, ended
 }
 
-// defaultMetric is the metric that "" stands for, "" where the record has none.
+// defaultMetric returns the default metric of a probe, "" if the record has none.
 func (e evidence) defaultMetric(probe string) string {
 	for key, m := range e.Metrics {
 		if p, _, _ := strings.Cut(key, "."); p == probe && m.Default {
@@ -223,7 +222,7 @@ func (s series) net() (gain, operations float64) {
 	return s.last().Value - s.first().Value, float64(s.last().Operations) - float64(s.first().Operations)
 }
 
-// rate is net growth per operation, 0 where there were no operations.
+// rate returns the net growth per operation, 0 without operations.
 func (s series) rate() float64 {
 	gain, operations := s.net()
 	if operations <= 0 {
@@ -267,7 +266,7 @@ func (s series) operations() []float64 {
 	return x
 }
 
-// fit is the Theil–Sen line over the operations; it is false where there were none.
+// fit returns the Theil–Sen line over the operations, and false without operations.
 func (s series) fit() (stats.Line, bool) { return stats.TheilSen(s.operations(), s.values()) }
 
 // trend is the p-value of the hypothesis that the series does not rise. The measurement after idling

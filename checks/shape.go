@@ -84,9 +84,8 @@ func exactRatio(x, y []float64) (ratio, bool) {
 	return ratio{}, false
 }
 
-// lull measures how a series of steps ends: the x that has passed since its last rise, and the longest
-// that ever passed between two rises before. A rise counts if it is half as large as the largest or more,
-// so that noise is none. Gap is 0 where there were fewer than two.
+// lull measures the end of a series of steps: the x since its last rise, and the longest x between two earlier rises.
+// Only rises of at least half the largest rise count, so noise does not. gap is 0 if there were fewer than two rises.
 func lull(x, y []float64) (since, gap float64) { return lullBeyond(x, y, 0) }
 
 // lullBeyond is lull with only rises that are larger than chance makes them.
@@ -111,8 +110,8 @@ func lullBeyond(x, y []float64, chance float64) (since, gap float64) {
 	return x[len(x)-1] - x[last], gap
 }
 
-// rhythm returns by what y grows from round to round: by the operation, by the round of any size, or by the minute.
-// It is the one whose residual is at most half of each other's; "" if rounds are too similar.
+// rhythm returns what y grows with: operations, rounds of any size, or minutes. The residual of the answer is at most
+// half of that of each other candidate. It returns "" if the rounds are too similar.
 func rhythm(y, operations, rounds, seconds []float64) string {
 	names := []string{"operation", "round", "minute"}
 	left := make([]float64, len(names))

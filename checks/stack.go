@@ -9,7 +9,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Stack bounds what stands on the stacks that match: goroutines, or bytes for the heap.
+// Stack bounds the goroutines on the stacks that match, or the bytes for the heap.
 type Stack struct {
 	Probe    string         `yaml:"probe,omitempty" doc:"probe of the stacks"`
 	Match    string         `yaml:"match" doc:"Go regular expression; it must match the full name or the file:line of one frame, or the name of the creator"`
@@ -23,7 +23,7 @@ type Stack struct {
 // Reads returns the probe of the judged stacks.
 func (c *Stack) Reads() (probe, metric string) { return c.Probe, "" }
 
-// TestsTrend says whether the check draws on the false-alarm budget.
+// TestsTrend reports whether the check uses the false-alarm budget.
 func (c *Stack) TestsTrend() bool { return c.Max == nil }
 
 // Validate returns all problems of the configuration.
@@ -87,7 +87,7 @@ func (c *Stack) Check(of leak.Evidence) leak.Finding {
 	return f
 }
 
-// match is how a stack stands to a Stack check.
+// match says which parts of a Stack check a stack meets.
 type match struct{ frames, creator, matches bool }
 
 // pattern is a Stack check with its regular expressions compiled.

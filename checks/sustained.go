@@ -213,7 +213,7 @@ func (u *sustained) timed(f *leak.Finding) bool {
 	return len(f.Stacks) == 0 || !slices.Contains(forever, f.Stacks[0].Stack.State)
 }
 
-// stuckStates are wait states that idle workers of a pool do not have; forever are those that no timer ends.
+// Idle workers of a pool do not have stuckStates. No timer ends the states in forever.
 var (
 	stuckStates = []string{"chan send", "chan send (nil chan)", "chan receive (nil chan)", "select (no cases)", "sync.Mutex.Lock", "sync.RWMutex.Lock", "sync.RWMutex.RLock", "sync.WaitGroup.Wait"}
 	forever     = append(slices.Clip(stuckStates), "sync.Cond.Wait", "semacquire")

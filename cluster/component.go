@@ -34,7 +34,7 @@ type component struct {
 	name   string
 	target leak.Target
 	info   leak.SubjectInfo
-	// proc is its folder below /proc, nil where it cannot be read, and began the start time of the process.
+	// proc is the folder of the process below /proc, nil if it cannot be read. began is the start time of the process.
 	proc  fs.FS
 	began string
 

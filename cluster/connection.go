@@ -22,7 +22,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// quiet keeps client-go from printing to standard error what it also returns.
+// quiet stops client-go from printing errors that it also returns.
 var quiet = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
 
 // connection is an API server and the namespace that the run has there.
@@ -32,7 +32,7 @@ type connection struct {
 	kubeconfig string
 	namespace  string
 	run        string
-	// hint says where the logs are, for an API server that no longer answers.
+	// hint names the logs of an API server that no longer answers.
 	hint string
 	// crews counts the workers that were had, for the names of their objects.
 	crews atomic.Int32
@@ -84,8 +84,9 @@ func connect(ctx context.Context, config *api.Config, o leak.BootOptions) (*conn
 	return c, nil
 }
 
-// outlive returns a context that ends some seconds after ctx does: for requests that make what nothing takes along when
-// it goes. One that is broken off may be carried out after the deletion of what it makes, which then finds nothing.
+// outlive returns a context that ends some seconds after ctx. It is for requests that create objects which no other
+// deletion removes: a request that is cancelled may still be executed, after the deletion of its object has found
+// nothing.
 func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

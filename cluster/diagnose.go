@@ -17,7 +17,7 @@ import (
 type Diagnosis struct {
 	// What names the requirement, and For its use.
 	What, For string
-	// Detail is what was found; Err why it was not, with the hint what to type.
+	// Detail is the finding. Err is why there is none, with a hint.
 	Detail string
 	Err    error
 }

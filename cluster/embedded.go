@@ -139,8 +139,8 @@ const (
 	startTries = 3
 )
 
-// start starts etcd and the API server. envtest.Environment would do it, and leave the key of a webhook server in the
-// folder for temporary files, where nothing of leakrig's looks for it.
+// start starts etcd and the API server. It does not use envtest.Environment, which would leave the key of a webhook
+// server in the folder for temporary files, where leakrig does not clean up.
 func (p *plane) start(bin assets, o leak.BootOptions) error {
 	log.SetLogger(logr.Discard()) // the progress is ours to tell
 	apiLog, err := p.logFile(o.Logs, "kube-apiserver.log")
@@ -169,7 +169,7 @@ func (p *plane) start(bin assets, o leak.BootOptions) error {
 	return leak.WithHint(fmt.Errorf("start the control plane: %w", err), "see the logs in %s", o.Logs)
 }
 
-// configure says what etcd and the API server are started with, and makes their files below dir.
+// configure returns the arguments of etcd and the API server, and creates their files below dir.
 func (p *plane) configure(bin assets, o leak.BootOptions, dir string, apiLog, etcdLog *os.File) error {
 	apiDir, etcdDir := filepath.Join(dir, "kube-apiserver"), filepath.Join(dir, "etcd")
 	if err := errors.Join(os.MkdirAll(apiDir, 0o700), os.MkdirAll(etcdDir, 0o700)); err != nil {

@@ -66,7 +66,7 @@ func (e engine) isDocker(ctx context.Context) error {
 	return err
 }
 
-// run runs one command of the engine and returns what it printed, without blanks around it.
+// run runs one command of the engine and returns its trimmed output.
 func (e engine) run(ctx context.Context, args ...string) (string, error) {
 	out, err := e.output(ctx, args...)
 	return strings.TrimSpace(string(out)), err
@@ -76,8 +76,8 @@ func (e engine) run(ctx context.Context, args ...string) (string, error) {
 // answers.
 const engineTimeout = 2 * time.Minute
 
-// output runs one command of the engine and returns what it printed. It ends when ctx does, or after engineTimeout,
-// whether the daemon answers or not.
+// output runs one command of the engine and returns its output. It ends with ctx, or after engineTimeout, also if the
+// daemon does not answer.
 func (e engine) output(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, engineTimeout, fmt.Errorf("the engine has not answered for %s", engineTimeout))
 	defer cancel()
@@ -101,7 +101,7 @@ func (e engine) outputNoTimeout(ctx context.Context, args ...string) ([]byte, er
 	return stdout.Bytes(), nil
 }
 
-// firstLine is the first line that is neither blank nor a warning, which podman begins with.
+// firstLine returns the first line that is neither blank nor one of podman's warnings.
 func firstLine(said string) string {
 	for line := range strings.Lines(said) {
 		if line = strings.TrimSpace(line); line != "" && !strings.Contains(line, "level=warning") {

@@ -140,7 +140,7 @@ func (c *connection) runFakePod(ctx context.Context, client kubernetes.Interface
 	return err
 }
 
-// filled looks at what was made: an admission plugin may have changed it.
+// filled checks the created objects, because an admission plugin may have changed them.
 func (c *connection) filled(ctx context.Context, client kubernetes.Interface, f leak.Fixtures) error {
 	options := metav1.ListOptions{LabelSelector: leak.RunLabel + "=" + c.run, Limit: pageSize}
 	nodes, pods := 0, 0

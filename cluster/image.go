@@ -42,8 +42,8 @@ func subjectImage(program string, aliases []string) (ref string, image v1.Image,
 // imageUser is an unprivileged user.
 const imageUser = "65532:65532"
 
-// entry is what stands at a name of an image, which has no slash in front: a file of this machine, a link, or,
-// with neither, a folder.
+// entry is the content of an image at a path without a leading slash: a file of this machine, a link, or a folder if it
+// is neither.
 type entry struct {
 	name, file, link string
 	mode             int64
@@ -89,7 +89,7 @@ func layerTar(entries []entry) (io.ReadCloser, error) {
 	return io.NopCloser(&b), w.Close()
 }
 
-// loadImage puts the image of a subject into every node that does not have it from an earlier run.
+// loadImage loads the image of a subject into every node that does not have it from an earlier run.
 func (c *kindCluster) loadImage(ctx context.Context, program string, aliases []string) (string, error) {
 	ref, image, err := subjectImage(program, aliases)
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *kindCluster) loadImage(ctx context.Context, program string, aliases []s
 	return ref, c.putImage(ctx, ref, image)
 }
 
-// putImage puts an image into every node that does not have it under this name.
+// putImage loads an image into every node that does not have it under this name.
 func (c *kindCluster) putImage(ctx context.Context, ref string, image v1.Image) error {
 	tag, err := name.NewTag(ref)
 	if err != nil {

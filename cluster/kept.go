@@ -41,14 +41,14 @@ func answersAt(ctx context.Context, kubeconfig string) bool {
 	return (&connection{client: client}).Check(ctx) == nil
 }
 
-// ownNames are those that Boot gives, killedNames those of clusters that no run should have left.
+// ownNames are the names that Boot gives. killedNames are names of clusters that only a killed run leaves.
 var (
 	killedNames = regexp.MustCompile(`^leakrig-\d{8}t\d{6}z(-\d+)?-[0-9a-f]{6}$`)
 	ownNames    = regexp.MustCompile(`^leakrig-kept-[0-9a-f]{8}$|` + killedNames.String())
 )
 
-// Clean removes what leakrig has made and no run uses: kind clusters, the kept ones among them, and what a
-// killed leakrig has left in a cluster. It returns what that was, in words.
+// Clean removes everything that leakrig created and no run uses: kind clusters, including kept ones, and objects that a
+// killed leakrig left in a cluster. It returns descriptions of what it removed.
 func Clean(ctx context.Context, cache string) ([]string, error) {
 	removed, err := sweep(ctx, cache, func(claim) bool { return true })
 	for i, name := range removed {

@@ -84,7 +84,7 @@ type ClusterInfo struct {
 type NodeCommand struct {
 	Path      string `json:"path"`
 	GoVersion string `json:"goVersion"`
-	// Modules are those that the pin names.
+	// Modules are the modules of the pin.
 	Modules []Module `json:"modules"`
 }
 
@@ -105,20 +105,20 @@ type VariantRecord struct {
 	Subject  SubjectInfo     `json:"subject"`
 	// Components are those observed, with what their binaries say of themselves.
 	Components []ComponentInfo `json:"components,omitempty"`
-	// Cluster is the variant's own, nil where all variants share the record's.
+	// Cluster is the variant's own cluster, nil if all variants share the record's.
 	Cluster *ClusterInfo `json:"cluster,omitempty"`
 	// Warmup holds the tallies of the rounds before the baseline.
 	Warmup []Tally `json:"warmup,omitempty"`
 	// Control are snapshots around rounds without load, before the baseline.
 	Control []Snapshot `json:"control,omitempty"`
-	// Stopped says why rounds that were planned were not needed, "" where all were run.
+	// Stopped is why planned rounds were not needed, "" if all were run.
 	Stopped string `json:"stopped,omitempty"`
 	// Spent is set where a time budget ended before every check was decided.
 	Spent bool `json:"spent,omitempty"`
-	// Soak is how a soak went, nil for any other run. Of replicas it stands with the first.
+	// Soak is the course of a soak, nil for any other run. Of several replicas, the first has it.
 	Soak *SoakRecord `json:"soak,omitempty"`
-	// Quiet is what the processes did in stretches without load, while idling, Reading what they did while their
-	// counters were read and nothing else. Both are absent where the counters were not read.
+	// Quiet is the activity of the processes while they idle without load. Reading is their activity while only their
+	// counters are read. Both are absent if the counters were not read.
 	Quiet   [][]Activity `json:"quiet,omitempty"`
 	Reading [][]Activity `json:"reading,omitempty"`
 	// Traced is set where a run tries to read the counters, so that it knows whether its load arrives.
@@ -152,7 +152,7 @@ type SubjectInfo struct {
 	Command   []string `json:"command,omitempty"`
 	Placement string   `json:"placement,omitempty"`
 	GoVersion string   `json:"goVersion,omitempty"`
-	// Main is the path of the program's own module where it was built from a folder and not at a version.
+	// Main is the path of the program's own module if it was built from a folder and not at a version.
 	Main    string   `json:"main,omitempty"`
 	Modfile string   `json:"modfile,omitempty"`
 	Rewrite *Rewrite `json:"rewrite,omitempty"`
@@ -176,7 +176,7 @@ type Rewrite struct {
 	Package string `json:"package"`
 	// Func is the function within its package, "(*Simulator).Close".
 	Func string `json:"func"`
-	// Doc says what is re-enacted, Body is what the function has become.
+	// Doc is what the function re-enacts, and Body its new body.
 	Doc  string `json:"doc"`
 	Body string `json:"body"`
 }
@@ -194,14 +194,14 @@ type Snapshot struct {
 	// Round is 0 for the baseline.
 	Round int       `json:"round"`
 	Time  time.Time `json:"time"`
-	// Merged is how many rounds right before this one were thinned out of a soak. Their load is in Load, where
-	// each action then has one tally, whose latencies are those of the slowest round.
+	// Merged is the number of rounds right before this one that were removed from a soak. Load includes theirs: each
+	// action has one tally, with the latencies of the slowest round.
 	Merged int `json:"merged,omitempty"`
 	// Operations counts those attempted since the baseline, this round included.
 	Operations int     `json:"operations"`
 	Load       []Tally `json:"load,omitempty"`
-	// Activity is what the processes under observation did from right before the load until right after it, Reading
-	// what they did, right before that, while their counters were read and nothing else.
+	// Activity is the activity of the observed processes from right before the load until right after it. Reading is
+	// their activity right before that, while only their counters were read.
 	Activity []Activity   `json:"activity,omitempty"`
 	Reading  []Activity   `json:"reading,omitempty"`
 	Settle   SettleResult `json:"settle"`
@@ -229,18 +229,18 @@ type Sample struct {
 	Rate int64 `json:"rate,omitempty"`
 	// Unavailable is why the subject cannot serve the probe; there are then no values.
 	Unavailable string `json:"unavailable,omitempty"`
-	// Read is when the source itself took the reading, where that is not when it was asked.
+	// Read is when the source took the reading, if that differs from the time of the request.
 	Read time.Time `json:"read,omitzero"`
 	// Blocked are goroutines that were blocked on the same stack in a second dump, ten seconds after the
 	// snapshot; it is taken where operations never returned.
 	Blocked []Group `json:"blocked,omitempty"`
-	// BlockedRead is set where that second dump was taken.
+	// BlockedRead is set if the second dump was taken.
 	BlockedRead bool `json:"blockedRead,omitempty"`
 	// Files are the raw files, relative to the run directory.
 	Files []string `json:"files,omitempty"`
 }
 
-// Group is how much stands on one stack.
+// Group is the number of goroutines, bytes and objects of one stack.
 type Group struct {
 	Stack string `json:"stack"`
 	// Count is goroutines, or live objects for the heap.
@@ -272,8 +272,8 @@ type Tally struct {
 	// Shares are the tallies of each replica, in order; nil where the operations were not for one of them
 	// alone. A record has each with its replica.
 	Shares []Tally `json:"-"`
-	// Workers are those that the operations came from, in order; nil where leakrig itself performed them. Of
-	// several replicas the first has them.
+	// Workers are the workers that performed the operations, in order, nil if leakrig itself did. Of several replicas,
+	// the first has them.
 	Workers []WorkerTally `json:"workers,omitempty"`
 }
 
@@ -287,15 +287,16 @@ type WorkerTally struct {
 	// Attempted is the number of operations of its share that it reported. The others count as failed in the whole.
 	Attempted int `json:"attempted"`
 	Succeeded int `json:"succeeded"`
-	// LateSeconds is how long after the common start it began, Seconds how long it then took.
+	// LateSeconds is the delay of the worker after the common start, and Seconds the duration of its work.
 	LateSeconds float64 `json:"lateSeconds"`
 	Seconds     float64 `json:"seconds"`
 	Latency     Latency `json:"latency"`
-	// Lost says why it ended before its work did, "" where it did not.
+	// Lost is why the worker ended before its work, "" if it did not.
 	Lost string `json:"lost,omitempty"`
 }
 
-// Share is the part of the tally that was for replica i, from 0: all of it where it was for none alone.
+// Share returns the part of the tally for replica i, from 0. It returns the whole tally if the operations were not for
+// a replica.
 func (t Tally) Share(i int) Tally {
 	if i >= len(t.Shares) {
 		t.Shares = nil
@@ -317,7 +318,7 @@ type Latency struct {
 	Max float64 `json:"max"`
 }
 
-// ErrorCount is a message and how often it was seen.
+// ErrorCount is a message and its number of occurrences.
 type ErrorCount struct {
 	Message string `json:"message"`
 	Count   int    `json:"count"`

@@ -43,7 +43,7 @@ func (s Stack) JSONSize() int {
 	return n
 }
 
-// jsonSize is how long a string is as JSON, whose encoder escapes what HTML could misread.
+// jsonSize returns the length of a string as JSON. The encoder escapes characters of HTML.
 func jsonSize(s string) int {
 	n := len(s)
 	for i := range len(s) {
@@ -60,7 +60,7 @@ func jsonSize(s string) int {
 // MaxStackText limits the stacks of one page or JSON text. The rest of MaxOutput is for everything else on the page.
 const MaxStackText = display.MaxOutput * 3 / 4
 
-// Fit leaves the stacks that changed least out where all of them would be too long for one text, and counts them.
+// Fit removes and counts the stacks that changed least if all of them would be too long for one text.
 func (d *Diff) Fit() {
 	left := MaxStackText
 	i, j := 0, len(d.Stacks) // those before i grew and stay, those from j on shrank and stay
@@ -86,7 +86,7 @@ func (d *Diff) Fit() {
 	}
 }
 
-// Fit leaves the last stacks of either list out where all of them would be too long for one text, and counts them.
+// Fit removes and counts the last stacks of each list if all of them would be too long for one text.
 func (m *Match) Fit() {
 	left := MaxStackText / 2
 	n := len(m.Stacks) + len(m.Unexplained)

@@ -115,8 +115,8 @@ type Fixtures struct {
 // PodsPerNode is how many pods fit on a node of the fixtures.
 const PodsPerNode = 110
 
-// SubjectSpec says which program is observed and how it is reached. At most one of Build, Command and URL
-// is set, and none only where there are components.
+// SubjectSpec is the observed program and how to reach it. At most one of Build, Command and URL is set. All are unset
+// only if there are components.
 type SubjectSpec struct {
 	Build        string            `yaml:"build,omitempty" doc:"a folder with one main package: a name below subjects/, or a path relative to the scenario file that starts with ./ or ../"`
 	Command      []string          `yaml:"command,omitempty" doc:"a local program and its arguments, instead of build"`
@@ -141,7 +141,7 @@ type SubjectSpec struct {
 // MaxReplicas bounds how many replicas there may be.
 const MaxReplicas = 256
 
-// Copies is how many replicas of the program there are, 1 where it is alone.
+// Copies returns the number of replicas of the program, 1 without replicas.
 func (s SubjectSpec) Copies() int { return max(1, s.Replicas, len(s.URLs)) }
 
 // Addresses are where a program that runs already is read, one for each replica; none where leakrig starts it.
@@ -199,7 +199,7 @@ type PolicyRule struct {
 	Verbs     []string `yaml:"verbs" doc:"verbs, as in create or watch"`
 }
 
-// Variant is one way to build or start the subject, and what is expected of it.
+// Variant is one way to build or start the subject, with its expected outcome.
 type Variant struct {
 	Name        string            `yaml:"name" doc:"unique within the scenario"`
 	Description string            `yaml:"description,omitempty" doc:"one sentence for the report"`
@@ -225,7 +225,7 @@ type Warmup struct {
 	Round  []Block[Action] `yaml:"round,omitempty" doc:"actions of a warm-up round (default: those of a measured one)"`
 }
 
-// SettleSpec says when the goroutines of a subject count as settled.
+// SettleSpec is the condition for the goroutines of a subject to be settled.
 type SettleSpec struct {
 	Quiet   Duration `yaml:"quiet,omitempty" doc:"quiet window: settled when no group of goroutines has a lower minimum than in the window before (default 1s); idling takes ten windows"`
 	Timeout Duration `yaml:"timeout,omitempty" doc:"maximum settling time, after which the snapshot is marked unsettled (default 30s)"`

@@ -18,7 +18,7 @@ const (
 	MaxSoakRounds = 1_000_000
 )
 
-// Rounds is how many there are if none is late.
+// Rounds returns the number of rounds if none is late.
 func (s SoakSpec) Rounds() int {
 	if s.Every <= 0 {
 		return 0
@@ -51,7 +51,7 @@ type SoakRecord struct {
 	Slots  int `json:"slots"`
 	Late   int `json:"late,omitempty"`
 	Missed int `json:"missed,omitempty"`
-	// Seconds is how long it went on, without the time in which leakrig did not run.
+	// Seconds is the duration, without the time during which leakrig did not run.
 	Seconds float64 `json:"seconds"`
 	// Time is when the last round was kept.
 	Time time.Time `json:"time"`
@@ -73,7 +73,7 @@ type Resumption struct {
 	Seconds float64 `json:"seconds"`
 	// Leakrig is the version that went on.
 	Leakrig string `json:"leakrig"`
-	// Same says how the process was known to be the same.
+	// Same is the evidence that the process is the same.
 	Same string `json:"same"`
 }
 
@@ -87,8 +87,7 @@ type ProcessMark struct {
 	Ended       int64 `json:"ended"`
 }
 
-// First is the first round whose load the snapshot has: its own, but where snapshots before it were thinned
-// out.
+// First returns the first round whose load is in the snapshot: its own, or that of removed snapshots before it.
 func (s *Snapshot) First() int { return s.Round - s.Merged }
 
 // Done reports whether all planned rounds of the variant and the idling after them were measured.
@@ -126,7 +125,8 @@ func (r *Record) Seen() time.Time {
 	return seen
 }
 
-// AnotherProcessError says that a soak cannot resume: the growth of one process is unrelated to that of another.
+// AnotherProcessError is the error of a soak that cannot resume because the process is another one. The growth of one
+// process is unrelated to that of another.
 type AnotherProcessError struct{ Reason string }
 
 func (e *AnotherProcessError) Error() string { return e.Reason }

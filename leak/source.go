@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// SourceKey names the line that a frame of this program stands on, "" where its origin is not known.
+// SourceKey names the source line of a frame of this program, "" if its origin is unknown.
 func (s SubjectInfo) SourceKey(f Frame) string {
 	if file, ok := s.Own(f); ok {
 		return "./" + file + ":" + strconv.Itoa(f.Line)
@@ -65,7 +65,7 @@ func (s SubjectInfo) Own(f Frame) (file string, ok bool) {
 	return file, true
 }
 
-// Position is where the frame stands: "main.go:17" for the program's own module, else as the frame has it.
+// Position returns the position of the frame: "main.go:17" for the program's own module, and else as in the frame.
 func (s SubjectInfo) Position(f Frame) string {
 	if file, ok := s.Own(f); ok {
 		f.File = file

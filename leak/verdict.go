@@ -81,13 +81,13 @@ func unword(words []string, b []byte, i *int) error {
 	return fmt.Errorf("%q is none of %s", b, strings.Join(words, ", "))
 }
 
-// Verdict is what was concluded from a record (verdict.json).
+// Verdict is the conclusion from a record (verdict.json).
 type Verdict struct {
 	Schema   int    `json:"schema"`
 	Scenario string `json:"scenario"`
 	// Result is the worst over the variants.
 	Result Result `json:"result"`
-	// Sentence says it in one sentence.
+	// Sentence is the verdict in one sentence.
 	Sentence string           `json:"sentence"`
 	Variants []VariantVerdict `json:"variants"`
 	// FalseAlarmBudget is shared by all trend tests of the run.
@@ -103,7 +103,7 @@ type VariantVerdict struct {
 	Replica int `json:"replica,omitempty"`
 	// Replicas are the verdicts on all of them, in order.
 	Replicas []VariantVerdict `json:"replicas,omitempty"`
-	// Operations is how many the replica got, 0 where there is one alone.
+	// Operations is the number of operations that the replica got, 0 without replicas.
 	Operations int         `json:"operations,omitempty"`
 	Expect     Expectation `json:"expect"`
 	Outcome    Outcome     `json:"outcome"`
@@ -117,11 +117,11 @@ type VariantVerdict struct {
 	Growing []StackGrowth `json:"growing,omitempty"`
 	// HeapGrowing are the allocation sites that grew most by bytes, largest first.
 	HeapGrowing []StackGrowth `json:"heapGrowing,omitempty"`
-	// Holders is who holds what grew, as the record has it.
+	// Holders says who holds what grew, as in the record.
 	Holders *Holders `json:"holders,omitempty"`
 	// HeapExplained is how much of the heap's growth those and the other sampled stacks account for.
 	HeapExplained *HeapExplained `json:"heapExplained,omitempty"`
-	// ComponentHeaps are the same of the components whose heaps were read, in order.
+	// ComponentHeaps are the same for the components whose heaps were read, in order.
 	ComponentHeaps []HeapExplained `json:"componentHeaps,omitempty"`
 }
 
@@ -153,7 +153,7 @@ type HeapExplained struct {
 	Error float64 `json:"error"`
 	// Rate is how many bytes are allocated between two samples.
 	Rate int64 `json:"rate"`
-	// Unexplained says how much grew on no sampled stack, "" where chance may account for it.
+	// Unexplained describes growth that is on no sampled stack, "" if it may be chance.
 	Unexplained string `json:"unexplained,omitempty"`
 }
 
@@ -168,18 +168,17 @@ type Finding struct {
 	// Fingerprint is set where the variant names this check as its fingerprint.
 	Fingerprint bool   `json:"fingerprint,omitempty"`
 	Gates       []Gate `json:"gates"`
-	// Series names what was judged, "probe.metric", or "" for stacks.
+	// Series is the name of the judged series, "probe.metric", or "" for stacks.
 	Series string `json:"series,omitempty"`
 	Unit   string `json:"unit,omitempty"`
-	// Points are what was judged, baseline first.
+	// Points are the judged values, baseline first.
 	Points []Point `json:"points,omitempty"`
 	// PerOperation is the growth per operation in Unit.
 	PerOperation float64 `json:"perOperation"`
 	// Low and High are the ends of the 95 % interval of PerOperation, equal where none was computed.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
-	// Onset is the round after which the growth began, 0 where it went on from the baseline. PerOperation
-	// counts from there.
+	// Onset is the round after which the growth began, 0 if it began at the baseline. PerOperation counts from there.
 	Onset int `json:"onset,omitempty"`
 	// Rhythm is the unit of the growth, "operation", "round" or "minute", if rounds of different sizes show it.
 	Rhythm string `json:"rhythm,omitempty"`
@@ -188,10 +187,10 @@ type Finding struct {
 	Floor float64 `json:"floor,omitempty"`
 	// Exactly is "2 per operation" or "1 in 10 operations" where a count grows so to the unit.
 	Exactly string `json:"exactly,omitempty"`
-	// Bound is the bound of the check, per operation or in all as BoundPerOperation says.
+	// Bound is the bound of the check. BoundPerOperation says whether it is per operation or in all.
 	Bound             float64 `json:"bound"`
 	BoundPerOperation bool    `json:"boundPerOperation,omitempty"`
-	// Unbounded is set where no bound was given: any growth that is sustained is a leak.
+	// Unbounded is set if there was no bound: any sustained growth is a leak.
 	Unbounded bool          `json:"unbounded,omitempty"`
 	Stacks    []StackGrowth `json:"stacks,omitempty"`
 }
@@ -220,7 +219,7 @@ type Gate struct {
 	Op    string  `json:"op"`
 	Bound float64 `json:"bound"`
 	Unit  string  `json:"unit,omitempty"`
-	// Holds is whether the comparison is true. Supports says what that means for the outcome.
+	// Holds reports whether the comparison is true, and Supports its meaning for the outcome.
 	Holds    bool     `json:"holds"`
 	Supports Supports `json:"supports,omitempty"`
 	Doc      string   `json:"doc"`
@@ -266,8 +265,8 @@ type StackGrowth struct {
 	Survived int `json:"survived,omitempty"`
 	// OldestMinutes is how long the one that waits longest had waited by then.
 	OldestMinutes int `json:"oldestMinutes,omitempty"`
-	// Module is the module that the innermost frame outside the standard library lies in, "path version" as go
-	// version -m of the subject reports it; "" where unknown.
+	// Module is the module of the innermost frame outside the standard library: "path version" as in go version -m of
+	// the subject, "" if unknown.
 	Module string `json:"module,omitempty"`
 	// Fingerprint is set where a fingerprint check of the variant matched this stack.
 	Fingerprint bool `json:"fingerprint,omitempty"`
@@ -306,7 +305,7 @@ func ExitCode(interrupted, usage, failed bool, results ...Result) int {
 	}
 }
 
-// ExitWords is an exit code in words.
+// ExitWords describes an exit code.
 func ExitWords(code int) string {
 	switch code {
 	case ExitMet:
@@ -333,8 +332,8 @@ func WorstExit(codes ...int) int {
 	return ExitMet
 }
 
-// Worst is the worst of results: could not measure, then not as expected, undecided, as expected. No
-// result at all is Undecided.
+// Worst returns the worst result. The order is: could not measure, not as expected, undecided, as expected. It returns
+// Undecided for no results.
 func Worst(results ...Result) Result {
 	if len(results) == 0 {
 		return Undecided

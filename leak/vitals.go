@@ -9,8 +9,7 @@ import (
 // it is still the same process, and whether the load reached it.
 type Vitals struct {
 	Read time.Time
-	// Process names the process in the place where it runs: its number and start, the ID of its container. "" is
-	// unknown.
+	// Process names the process on its platform: its number and start time, or the ID of its container. "" is unknown.
 	Process string
 	// Known is set if the process reports its memory. The next four fields are its counters since its start.
 	Known       bool
@@ -22,14 +21,14 @@ type Vitals struct {
 	Lines int
 	// Ends are the ends of the last collections, by number modulo their count, in nanoseconds since 1970.
 	Ends []int64
-	// CPU is the processor time it has used, negative where that is not known.
+	// CPU is the processor time of the process, negative if unknown.
 	CPU time.Duration
 }
 
 // Identified reports whether the vitals can distinguish this process from another one.
 func (v Vitals) Identified() bool { return v.Known || v.Process != "" }
 
-// Restarted says why the process cannot be the one that was read before, "" where nothing speaks against it.
+// Restarted returns why the process cannot be the one that was read before, "" if it can.
 func (v Vitals) Restarted(before Vitals) string {
 	switch {
 	case before.Process != "" && v.Process == "":
@@ -57,7 +56,7 @@ func (v Vitals) end(n int64) int64 {
 	return v.Ends[(n-1)%int64(len(v.Ends))]
 }
 
-// RestartedError says that what was read is not one process any more.
+// RestartedError is the error of readings from more than one process.
 type RestartedError struct{ Reason string }
 
 func (e *RestartedError) Error() string { return "the subject restarted: " + e.Reason }
@@ -69,7 +68,7 @@ type Activity struct {
 	Seconds   float64 `json:"seconds"`
 	// Lines is how many lines the process had to write after its counters were read at the beginning.
 	Lines float64 `json:"lines,omitempty"`
-	// Mallocs is how many objects it allocated, CPUSeconds the processor time it used; absent where that is unknown.
+	// Mallocs is the number of allocated objects, and CPUSeconds the processor time. They are absent if unknown.
 	Mallocs    *float64 `json:"mallocs,omitempty"`
 	CPUSeconds *float64 `json:"cpuSeconds,omitempty"`
 }

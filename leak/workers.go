@@ -17,7 +17,7 @@ type Spreader interface {
 	Spread(ctx context.Context, t Target, first, workers int, crew Crew) (Tally, error)
 }
 
-// ProgramUser is an optional extra of an action whose workers run another program: one that their image must hold.
+// ProgramUser is an optional extra of an action whose workers run another program, which their image must contain.
 type ProgramUser interface {
 	// Program is its name on the PATH.
 	Program() string
@@ -61,7 +61,7 @@ type WorkerEnd struct {
 	Late time.Duration
 	// Result is its report at the end, nil without a report.
 	Result []byte
-	// Lost says why it ended before its work did, "" where it did not. There may be a result all the same, of
-	// what it had done until then.
+	// Lost is why the worker ended before its work, "" if it did not. A lost worker may have a result, for the
+	// operations before its end.
 	Lost string
 }

@@ -81,7 +81,7 @@ func (c *Command) Validate() error {
 	return errors.Join(bad...)
 }
 
-// killDelay is how long what a program leaves running may hold its output open.
+// killDelay is how long a program that the load left running may keep its output open.
 const killDelay = time.Second
 
 // Run runs the program.

@@ -133,7 +133,7 @@ func (e *Exec) run(ctx context.Context, t leak.Target, first int) (*outcome, err
 	}), nil
 }
 
-// fill makes the request of one operation, and where its output goes.
+// fill returns the request of one operation and the destinations of its output.
 func (e *Exec) fill(command []*pattern, stdin *pattern, op int) (*corev1.PodExecOptions, remotecommand.StreamOptions, error) {
 	options := &corev1.PodExecOptions{
 		Container: e.Container, Stdin: e.Stdin != "", Stdout: true, Stderr: !e.TTY, TTY: e.TTY,
@@ -172,9 +172,9 @@ func (a *api) exec(ctx context.Context, protocol string, at *url.URL, streams re
 	return 0, nil
 }
 
-// Subtleness ahead! client-go's executors heed their context while they dial and once they stream, but
-// not while they wait for the answer to the upgrade, nor while they say good-bye on a connection that
-// takes nothing any more. So each connection is cut when ctx ends.
+// The executors of client-go observe their context while they dial and while they stream. They ignore it while they
+// wait for the answer to the upgrade, and while they close a connection that is blocked for writing. So the functions
+// below close the connection when ctx ends.
 
 func (a *api) execSPDY(ctx context.Context, at *url.URL, streams remotecommand.StreamOptions) error {
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {

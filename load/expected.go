@@ -38,7 +38,7 @@ func (e expected) judge() (func(exit int, stdout, stderr *captured) error, error
 	}, nil
 }
 
-// captured keeps the beginning and the end of what is written to it.
+// captured keeps the beginning and the end of the bytes written to it.
 type captured struct{ start, end []byte }
 
 const (

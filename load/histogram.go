@@ -34,7 +34,7 @@ func (h *histogram) add(took time.Duration) {
 	_ = h.counts.RecordValue(min(max(int64(took), 0), greatestLatency)) // within its range it never fails
 }
 
-// merge adds what another has counted.
+// merge adds the counts of another histogram.
 func (h *histogram) merge(other *histogram) error {
 	if dropped := h.counts.Merge(other.counts); dropped > 0 {
 		return fmt.Errorf("%d latencies are out of range", dropped)
@@ -43,8 +43,8 @@ func (h *histogram) merge(other *histogram) error {
 	return nil
 }
 
-// latency summarises by nearest rank, each value as exact as the histogram is and none above the maximum,
-// which is exact.
+// latency returns nearest-rank percentiles. Each has the precision of the histogram and is at most the maximum, which
+// is exact.
 func (h *histogram) latency() leak.Latency {
 	n := float64(h.counts.TotalCount())
 	if n == 0 {

@@ -24,13 +24,14 @@ import (
 const loadLabel = "leakrig.dev/load"
 
 const (
-	// setupTimeout bounds what an action asks the API server before its first operation.
+	// setupTimeout bounds the requests to the API server before the first operation of an action.
 	setupTimeout = 30 * time.Second
 	// clearTimeout bounds how long objects may take to go at the end of a round.
 	clearTimeout = 30 * time.Second
 )
 
-// objects are those that an action makes in a round, all of one kind and in the run's namespace.
+// objects are the objects that an action creates in a round. They have the same kind and are in the namespace of the
+// run.
 type objects struct {
 	resource dynamic.ResourceInterface
 	// group and name are those of the resource, "" and configmaps.
@@ -63,7 +64,7 @@ func validateObject(bad *problems, text string) {
 // maxObject limits the size of a decoded object: an API server accepts requests of 3 MiB.
 const maxObject = 3 << 20
 
-// alias is a value of YAML that stands for another one, which is then decoded again.
+// alias matches a YAML alias. Each alias is decoded again at the place where it is used.
 var alias = regexp.MustCompile(`(?m)(?:^|[\s,:\[{-])\*[^\s,\]}]`)
 
 // object is the object of one operation.

@@ -45,7 +45,7 @@ func (p pace) scaled(factor int) pace {
 	return p
 }
 
-// problems collects what is wrong with the fields of a configuration.
+// problems collects errors in the fields of a configuration.
 type problems []error
 
 func (p *problems) add(field, hint, problem string, args ...any) {
@@ -74,20 +74,19 @@ func (p pace) validate(bad *problems) {
 	}
 }
 
-// operate runs p.Times operations, numbered from first, and tallies them. It returns when all have
-// ended; when ctx ends, those not yet started are not attempted.
+// operate runs p.Times operations, numbered from first, and returns their tally when all have ended. If ctx ends, it
+// starts no further operations.
 func operate(ctx context.Context, p pace, first int, one func(ctx context.Context, op int) error) leak.Tally {
 	return perform(ctx, p, first, nil, one).tally()
 }
 
-// perform is operate for an action that workers can share, with a count for each replica as well; in is nil for
-// a subject that is one alone.
+// perform is operate for an action that workers can share. It also counts per replica if in is not nil.
 func perform(ctx context.Context, p pace, first int, in *turns, one func(ctx context.Context, op int) error) *outcome {
 	return performInLanes(ctx, p, first, in, func(ctx context.Context, _ lane, op int) error { return one(ctx, op) })
 }
 
-// lane is a sequence of operations. There is one lane per concurrent operation. The last operation of a lane knows
-// it, and closes what the lane kept open.
+// lane is a sequence of operations, one lane per concurrent operation. Before the last operation of a lane, last is
+// set, and the operation closes the connection of the lane.
 type lane struct {
 	index int
 	last  bool
@@ -146,7 +145,7 @@ func (o *outcome) tally() leak.Tally {
 	return tally
 }
 
-// summed is the tally of an outcome, where there is one.
+// summed returns the tally of an outcome, which may be nil.
 func summed(o *outcome, err error) (leak.Tally, error) {
 	if o == nil {
 		return leak.Tally{}, err
@@ -160,7 +159,7 @@ type turns struct {
 	first    int
 }
 
-// inTurn are the turns of a target's replicas, over operations from first; nil where there is one alone.
+// inTurn returns the turns of the replicas of a target, from operation first. It returns nil for a single replica.
 func inTurn(t leak.Target, first int) *turns {
 	if len(t.Replicas) == 0 {
 		return nil
@@ -183,7 +182,7 @@ func (t *turns) of(op int) int {
 	return (op - t.first) % len(t.replicas)
 }
 
-// targets are those that operations are for.
+// targets returns the replicas of a target, or the target itself if it has none.
 func targets(t leak.Target) []leak.Target {
 	if len(t.Replicas) == 0 {
 		return []leak.Target{t}

@@ -31,7 +31,8 @@ func (p podsOf) validate(bad *problems) {
 	}
 }
 
-// where is what the target and the configuration say together; no selector means no pod.
+// where returns the namespace and selector of the pods, from the configuration and else from the target. The selector
+// is "" if the target is no pod.
 func (p podsOf) where(a *api, t leak.Target) (namespace, selector string) {
 	return cmp.Or(p.Namespace, a.namespace), cmp.Or(p.Selector, t.Selector)
 }

@@ -112,9 +112,9 @@ func readFile(files fs.FS, name string) ([]byte, error) {
 	return data, err
 }
 
-// Run sends the requests. Its connections are its own, one for each that is under way at once, and closed when
-// it returns: one kept open would be a goroutine on the subject's side. The last request on each asks the
-// subject to close it: through a port-forward, one that this side closes stands there for another second.
+// Run sends the requests. It has separate connections, one for each concurrent request, and closes them when it
+// returns: an open connection would be a goroutine of the subject. The last request on each connection asks the subject
+// to close it. A port-forward keeps a connection that this side closes open for another second.
 func (p *Post) Run(ctx context.Context, t leak.Target, first int) (leak.Tally, error) {
 	return summed(p.run(ctx, t, first))
 }
@@ -199,7 +199,7 @@ func (p *Post) compile(base string) (func(ctx context.Context, op int) (*http.Re
 	}, nil
 }
 
-// wanted is what an answer must be for the operation to have succeeded.
+// wanted is the response that makes an operation successful.
 type wanted struct {
 	status int
 	body   *regexp.Regexp // nil where any will do

@@ -13,31 +13,33 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// spreadable is an action that workers can share: each performs a part of it, which is an action too.
+// spreadable is an action that workers can share. Each worker performs a part of it, which is an action, too.
 type spreadable interface {
 	leak.Action
 	run(ctx context.Context, t leak.Target, first int) (*outcome, error)
 	split(first, n int) []part
 	limit(parts []part) time.Duration
 	take(part)
-	// rules are what a worker of it needs of the API server, address the subject's where it goes there.
+	// rules returns the permissions that a worker needs in the API server. address returns the address of the subject
+	// in the cluster, if the action uses it.
 	rules(ctx context.Context, t leak.Target) ([]leak.WorkerRule, error)
 	address(ctx context.Context, t leak.Target) (string, error)
-	// turns is how many replicas of the target its operations are for in turn, 0 where they are for none.
+	// turns returns the number of replicas that the operations go to in turn, 0 if they do not go to the subject.
 	turns(t leak.Target) int
-	// clearUp removes what a worker whose first operation was this has left.
+	// clearUp removes the objects that a worker left, given the number of the worker's first operation.
 	clearUp(ctx context.Context, t leak.Target, first int) error
 }
 
 // part is a worker's share of an action.
 type part struct {
-	// First is the number of its first operation, Times how many there are.
+	// First is the number of its first operation, Times the number of its operations.
 	First       int           `json:"first"`
 	Times       int           `json:"times"`
 	Concurrency int           `json:"concurrency"`
 	Rate        float64       `json:"rate,omitempty"`
 	Lag         leak.Duration `json:"lag,omitempty"`
-	// Each is how many operations each of Times stands for, 0 for one: those of a program's invocation.
+	// Each is the number of operations that one of Times counts for, 0 for one. An invocation of a program may count
+	// for many operations.
 	Each int `json:"each,omitempty"`
 }
 
@@ -47,9 +49,10 @@ func (p part) after(first part) int { return (p.First - first.First) / max(p.Eac
 // MostWorkers is how many workers there is something to do for.
 func (p *pace) MostWorkers() int { return min(p.Times, p.Concurrency, leak.MaxWorkers) }
 
-// split gives each of n workers its part, n being at most MostWorkers: operations and concurrency add up to the
-// whole, operations are divided as the concurrency is where it bounds them, and a rate as the operations are, so
-// that all end together. The first of them come one after another, as they would from one.
+// split divides the action into the parts of n workers. n is at most MostWorkers. The parts add up to the operations
+// and the concurrency of the whole. If the concurrency is the limit, each part has operations in proportion to its
+// concurrency. It has a share of the rate in proportion to its operations, so all parts end at the same time. The start
+// of each part is delayed so that the first operations are as far apart as those of a single worker.
 func (p *pace) split(first, n int) []part {
 	parts := make([]part, n)
 	for i := range parts {
@@ -99,7 +102,7 @@ type order struct {
 	// Action has the fields of the scenario.
 	Action json.RawMessage `json:"action"`
 	Parts  []part          `json:"parts"`
-	// Targets are where the load goes: of several replicas the one whose turn is first.
+	// Targets are the addresses of the load. Of several replicas, the one for the first operation is first.
 	Targets  []orderTarget `json:"targets"`
 	Replicas bool          `json:"replicas,omitempty"`
 }
@@ -110,7 +113,8 @@ type orderTarget struct {
 	Selector  string `json:"selector,omitempty"`
 }
 
-// target is that of the worker with this part: the replicas begin with the one whose turn its first operation is.
+// target returns the target of the worker with this part. Its replicas begin with the one for the worker's first
+// operation.
 func (o *order) target(mine part, kubeconfig string) leak.Target {
 	var all []leak.Target
 	offset := mine.after(o.Parts[0])
@@ -182,7 +186,7 @@ func newOrder(ctx context.Context, kind string, a spreadable, t leak.Target, par
 // readOrder makes of an order the action of one worker, from 0, with its part of the work.
 func readOrder(text []byte, worker int) (spreadable, *order, error) {
 	var o order
-	// The format comes first: what another version writes may not be readable at all.
+	// The format comes first, because data of another format may not be readable.
 	var head struct{ Format int }
 	if err := json.Unmarshal(text, &head); err != nil {
 		return nil, nil, fmt.Errorf("order: %w", err)
@@ -298,7 +302,7 @@ func (s sentTallying) receive() (*tallying, error) {
 	}, nil
 }
 
-// merge adds what another has counted.
+// merge adds the counts of another tally.
 func (t *tallying) merge(other *tallying) error {
 	t.Attempted += other.Attempted
 	t.Succeeded += other.Succeeded
@@ -380,8 +384,8 @@ func together(ends []leak.WorkerEnd, parts []part, turns int) (leak.Tally, error
 	return tally, nil
 }
 
-// add takes in what a worker did, and counts as lost what it should have done besides. offset is how many
-// operations of the others come before its own.
+// add adds the outcome of a worker, and counts the operations that it did not perform as lost. offset is the number of
+// operations of the other workers before its own.
 func (o *outcome) add(done *outcome, end leak.WorkerEnd, mine part, offset int, lost string) error {
 	if done == nil {
 		done = &outcome{all: newTallying()}

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// An order holds its action with the names that a scenario has for its fields, as JSON, which is YAML.
+// An order contains its action as JSON, which is also YAML, with the field names of a scenario.
 
 // formField is a field of an action as a scenario names it.
 type formField struct {

@@ -30,8 +30,8 @@ type operation struct{ Op int }
 
 // pattern is text that differs by operation.
 type pattern struct {
-	// parts stand around the numbers where nothing but {{.Op}} is in the text, which is nearly always and then
-	// costs a load no template; else they are nil.
+	// parts are the texts around {{.Op}} if the text has no other action. Most texts are like this, and filling them
+	// needs no template. Otherwise parts is nil.
 	parts    []string
 	template *template.Template
 }

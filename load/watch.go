@@ -153,7 +153,7 @@ func await(ctx context.Context, w watch.Interface, want watch.EventType) error {
 	}
 }
 
-// watches are those that were abandoned.
+// watches are the abandoned watches.
 type watches struct {
 	mu   sync.Mutex
 	list []watch.Interface

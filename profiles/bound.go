@@ -19,11 +19,11 @@ const (
 	// maxFrames bounds the frames of one stack. The runtime writes at most 128 calls of a goroutine into a profile, some
 	// of them inlined, and 100 into a dump.
 	maxFrames = 4096
-	// maxGrouped bounds what the stacks of one profile or dump take that are kept, but for the bytes of names.
+	// maxGrouped bounds the memory of the stacks of one profile or dump, without their names.
 	maxGrouped = 48 << 20
 	// maxFile bounds a raw file that is kept of a reading. A profile of 20,000 different stacks has 2 MiB.
 	maxFile = 16 << 20
-	// maxWork bounds the bytes of names that are hashed to tell the stacks of one profile apart.
+	// maxWork bounds the bytes of names that are hashed to compare the stacks of one profile.
 	maxWork = 512 << 20
 )
 
@@ -106,8 +106,8 @@ func (f field) numbers() int {
 	return n
 }
 
-// estimate is how many bytes decoding a profile will allocate, at most; an error where that is more than most. It
-// allocates nothing.
+// estimate returns an upper bound of the bytes that decoding a profile allocates. It returns an error if that is more
+// than most. It allocates nothing itself.
 func estimate(data []byte, most int) (int, error) {
 	size := 0
 	for len(data) > 0 {
@@ -196,7 +196,7 @@ const (
 // names caches the normalised form of each string of a profile. Many functions may share one long string.
 type names map[stringKey]string
 
-// stringKey identifies a string by its address, which is cheap for long strings, too.
+// stringKey identifies a string by its address. This is cheap for long strings.
 type stringKey struct {
 	at *byte
 	n  int

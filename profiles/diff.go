@@ -73,7 +73,7 @@ func Parse(data []byte) (*Profile, error) {
 	return grouped(p)
 }
 
-// grouped groups a parsed profile as what its values say it is.
+// grouped groups the samples of a parsed profile, according to the types of its values.
 func grouped(p *profile.Profile) (*Profile, error) {
 	source, group := SourceProfile, goroutineGroups
 	for _, t := range p.SampleType {
@@ -95,7 +95,7 @@ func grouped(p *profile.Profile) (*Profile, error) {
 	return shot, nil
 }
 
-// Amount is what a group counts for: bytes of a heap profile, else goroutines.
+// Amount returns the bytes of a group of a heap profile, and else the number of goroutines.
 func (p *Profile) Amount(g leak.Group) int64 {
 	if p.Source == SourceHeap {
 		return g.Bytes
@@ -174,7 +174,7 @@ func (p *Profile) growth(g, old leak.Group) leak.StackGrowth {
 	return s
 }
 
-// merge sums what has the same key; the first to come represents it.
+// merge sums the stacks with the same key. The first of them represents all.
 func merge(all map[string]*leak.StackGrowth, key string, s leak.StackGrowth) {
 	known, ok := all[key]
 	if !ok {

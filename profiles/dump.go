@@ -17,7 +17,7 @@ type groups struct {
 	order  []string
 	stacks map[string]leak.Stack
 	total  int64
-	// size is what they take, but for the bytes of names.
+	// size is the memory of the groups in bytes, without their names.
 	size int
 }
 
@@ -25,7 +25,7 @@ func newGroups() *groups {
 	return &groups{count: map[string]*leak.Group{}, stacks: map[string]leak.Stack{}}
 }
 
-// add counts what stands on a stack, and returns its group.
+// add adds to the group of a stack and returns it.
 func (g *groups) add(s leak.Stack, count, bytes int64) *leak.Group {
 	id := s.ID()
 	if g.count[id] == nil {
@@ -51,7 +51,7 @@ func (g *groups) bounded() error {
 	return nil
 }
 
-// dropEmpty forgets the groups that nothing stands on.
+// dropEmpty removes groups without goroutines and bytes.
 func (g *groups) dropEmpty() {
 	g.order = slices.DeleteFunc(g.order, func(id string) bool {
 		empty := g.count[id].Count == 0 && g.count[id].Bytes == 0
@@ -72,9 +72,9 @@ func (g *groups) list() []leak.Group {
 	return list
 }
 
-// parseDump groups the goroutines of a text dump (runtime.Stack, debug=2). It omits the goroutine that wrote the
-// dump, which comes first, and the one with which net/http watches its connection. Data without any goroutine is an
-// error.
+// parseDump groups the goroutines of a text dump (runtime.Stack, debug=2). It omits the goroutine that wrote the dump,
+// which comes first, and the goroutine with which net/http watches the connection of that request. It returns an error
+// if the data has no goroutine.
 func parseDump(data []byte) (*groups, error) {
 	g, numbers := newGroups(), map[*leak.Group][]uint64{}
 	text := &texts{made: map[string]string{}}
@@ -121,7 +121,7 @@ func parseDump(data []byte) (*groups, error) {
 	return g, nil
 }
 
-// perGoroutine is what the number of a goroutine takes, once as such and once in a list of ranges.
+// perGoroutine is the memory that the number of one goroutine needs: as a number, and in a list of ranges.
 const perGoroutine = 48
 
 // lineReader reads lines without copying them.
@@ -161,7 +161,7 @@ func (t *texts) name(text []byte, make func(string) string) string {
 type header struct {
 	id    uint64
 	state []byte
-	// minutes is how long it has waited; the runtime prints only whole minutes.
+	// minutes is the duration of the wait. The runtime prints only whole minutes.
 	minutes int
 }
 
@@ -273,9 +273,9 @@ func parsePosition(line []byte) (file []byte, number int) {
 // longestName is how long a name can be and still be one, with all its type arguments.
 const longestName = 1 << 20
 
-// normalName undoes the linker's escape of dots in the last element of an import path
-// ("gopkg.in/inf%2ev0.(*Dec)"), leaves out in whose vendor folder a package lies, and elides type
-// arguments as a dump does, where a profile writes them out ("Map[go.shape.string]").
+// normalName returns a function name in one form for profiles and dumps. It undoes the linker's escape of dots in the
+// last element of an import path ("gopkg.in/inf%2ev0.(*Dec)"), removes the path of a vendor folder, and shortens the
+// type arguments of a profile ("Map[go.shape.string]") to those of a dump ("Map[...]").
 func normalName(name string) string {
 	if len(name) > longestName {
 		return display.Name(name)
@@ -291,13 +291,13 @@ func normalName(name string) string {
 	return display.Name(name)
 }
 
-// servesProfile reports whether the goroutine serves leakrig's own request, which is the only one omitted. It is at
-// work in runtime/pprof. A goroutine inside pprof.Do, or one that hangs while it writes a profile, belongs to the
-// subject.
+// servesProfile reports whether the goroutine serves leakrig's request for a profile. Only this goroutine is omitted,
+// and it runs in runtime/pprof. Goroutines inside pprof.Do, and goroutines that hang while they write a profile, belong
+// to the subject.
 func servesProfile(s leak.Stack) bool { return strings.HasPrefix(s.Top().Func, "runtime/pprof.") }
 
-// watchesConnection tells the goroutine that net/http starts for as long as a handler runs, to notice a
-// client that hangs up. There is one for leakrig's own request, too.
+// watchesConnection reports whether net/http started the goroutine to notice a client that disconnects. It does so for
+// each running handler, and also for leakrig's own request.
 func watchesConnection(s leak.Stack) bool {
 	for _, f := range s.Frames {
 		if strings.HasPrefix(f.Func, "net/http.(*connReader).backgroundRead") || strings.HasPrefix(f.Func, "net/http.(*connReader).startBackgroundRead") {

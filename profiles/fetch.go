@@ -28,8 +28,8 @@ const fetchTimeout = 30 * time.Second
 // errNotServed is a 404: the subject does not have this profile.
 var errNotServed = errors.New("not served (404)")
 
-// fetch gets one pprof path on a separate connection and closes it: an open connection would be a goroutine of the
-// subject.
+// fetch reads one pprof path over a separate connection, and closes the connection: an open one would be a goroutine of
+// the subject.
 func fetch(ctx context.Context, t leak.Target, path string) ([]byte, error) {
 	return fetchAtMost(ctx, t, path, maxBody)
 }
@@ -70,7 +70,7 @@ func get(ctx context.Context, t leak.Target, path string, read func(context.Cont
 	return nil
 }
 
-// late adds what to look at where a subject did not answer in time.
+// late adds a hint to the error of a subject that did not answer in time.
 func late(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return leak.WithHint(err, "it did not answer for %s: is the subject stopped, out of CPU or too large to be profiled? subject.log has its last words", fetchTimeout)

@@ -19,7 +19,7 @@ var goroutineKind = leak.Kind[leak.Probe]{
 	New:     func() leak.Probe { return &Goroutine{DumpLimit: 20_000} },
 }
 
-// Goroutine reads goroutines. It polls (leak.Poller), so it is what the settle loop watches.
+// Goroutine reads goroutines. It implements leak.Poller, and settling uses it.
 type Goroutine struct {
 	DumpLimit int `yaml:"dumpLimit,omitempty" doc:"maximum number of goroutines for a text dump, which stops the subject"`
 }
@@ -33,10 +33,10 @@ func (g *Goroutine) Validate() error {
 }
 
 type goroutineReading struct {
-	// dump is nil where it was not taken, profile where the subject has no pprof.
+	// dump is nil if it was not taken, and profile is nil if the subject has no pprof.
 	profile, dump       *groups
 	profileRaw, dumpRaw []byte
-	// same is equal for profiles that tell the same.
+	// same is equal for equal profiles.
 	same string
 }
 

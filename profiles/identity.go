@@ -25,7 +25,7 @@ const remembered = 256
 // Similarity (the same program, the same number of goroutines, a larger number of collections) proves nothing.
 type Identity struct{}
 
-// Mark reads the end of the last collection. Where none has been yet one is forced.
+// Mark returns the end of the last garbage collection. It forces one if there was none.
 func (Identity) Mark(ctx context.Context, t leak.Target) (leak.ProcessMark, error) {
 	for _, path := range []string{"/heap?debug=1", "/heap?gc=1&debug=1"} {
 		now := time.Now().UTC()
@@ -40,7 +40,7 @@ func (Identity) Mark(ctx context.Context, t leak.Target) (leak.ProcessMark, erro
 	return leak.ProcessMark{}, errors.New("no garbage collection was recorded")
 }
 
-// Same says how the process at t is known to be the one of the mark.
+// Same explains why the process at t is the process of the mark.
 func (Identity) Same(ctx context.Context, t leak.Target, before leak.ProcessMark) (string, error) {
 	c, err := readCollections(ctx, t, "/heap?debug=1")
 	if err != nil {
@@ -82,7 +82,7 @@ func longestWait(dump []byte) int {
 	return longest
 }
 
-// collections are how many there were, and the ring of the last ones' ends.
+// collections has the number of garbage collections and the ring of the ends of the last ones.
 type collections struct {
 	count int64
 	ends  []int64

@@ -20,7 +20,7 @@ var leakedKind = leak.Kind[leak.Probe]{
 // Leaked reads the runtime's goroutine leak profile.
 type Leaked struct{}
 
-// Sample reads the profile. A subject that does not serve it has no reading, which is not an error.
+// Sample reads the profile. If the subject does not serve it, there is no reading and no error.
 func (*Leaked) Sample(ctx context.Context, t leak.Target) (leak.Reading, error) {
 	ctx, done := lend(ctx)
 	defer done()

@@ -6,11 +6,12 @@ import (
 	"io"
 )
 
-// lightReading is how much memory one reading may take while others go on. Replicas are read at the same time; what takes
-// more than this is read one after another, so that what they take together does not grow with how many there are.
+// lightReading is the memory in bytes that a reading may need while others are in progress. Replicas are read at the
+// same time. Readings that need more run one after another, so the memory for all of them does not grow with the number
+// of replicas.
 const lightReading = 24 << 20
 
-// heavyReading is held by the one reading that takes more.
+// heavyReading limits the readings that need more to one.
 var heavyReading = make(chan struct{}, 1)
 
 // lease is what one reading has taken so far.
@@ -21,8 +22,8 @@ type lease struct {
 
 type leaseKey struct{}
 
-// lend gives a reading its share of the memory, until the function that it returns is called. Readings within are part
-// of it.
+// lend returns a context for one reading. Its memory is free again after a call of the returned function. Readings with
+// this context share it.
 func lend(ctx context.Context) (context.Context, func()) {
 	if _, ok := ctx.Value(leaseKey{}).(*lease); ok {
 		return ctx, func() {}

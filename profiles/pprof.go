@@ -70,9 +70,9 @@ func goroutineGroups(p *profile.Profile) (*groups, error) { return stacksOf(p, "
 // leakedGroups groups a goroutine leak profile.
 func leakedGroups(p *profile.Profile) (*groups, error) { return stacksOf(p, "goroutineleak") }
 
-// stacksOf groups a profile that counts goroutines. Such a profile has no creators, and wait states only as far as
-// the runtime's leaf frames show them. It omits the goroutine that wrote the profile, and the one that watches its
-// connection.
+// stacksOf groups a profile that counts goroutines. Such a profile has no creators. It has only the wait states that
+// the leaf frames of the runtime show. stacksOf omits the goroutine that wrote the profile, and the one that watches
+// its connection.
 func stacksOf(p *profile.Profile, values string) (*groups, error) {
 	index, err := valueIndex(p, values)
 	if err != nil {
@@ -225,8 +225,8 @@ var waits = []struct{ fn, state string }{
 	{"time.Sleep", "sleep"},
 }
 
-// unpark cuts the runtime's innermost frames, as a text dump does, and tells the wait state from them.
-// The wait of a sync.Cond goes with them, so that a stack begins with who waits.
+// unpark removes the innermost frames of the runtime, as a text dump does, and derives the wait state from them. It
+// also removes sync.Cond.Wait, so the stack begins with its caller.
 func unpark(frames []leak.Frame) (state string, rest []leak.Frame) {
 	rest = frames
 	for len(rest) > 1 && parks(rest[0].Func) {

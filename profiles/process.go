@@ -26,7 +26,7 @@ var processKind = leak.Kind[leak.Probe]{
 // Process reads resident memory, descriptors and threads.
 type Process struct{}
 
-// Sample reads /proc/PID, or resident memory alone where something else reports it.
+// Sample reads /proc/PID. Without it, it reads only resident memory, from the target's other source.
 func (*Process) Sample(ctx context.Context, t leak.Target) (leak.Reading, error) {
 	if t.Proc == nil && t.Resident != nil {
 		return sampleResident(ctx, t)

@@ -27,7 +27,7 @@ const (
 	sweepKept     = 3 << 20
 )
 
-// Sweep reads the goroutines of many subjects at once from profiles only: a text dump stops the subject while it is
+// Sweep reads the goroutines of many subjects at once, from profiles only: a text dump stops the subject while it is
 // written, which is too expensive for production every minute.
 type Sweep struct {
 	// decoding bounds how many profiles are decoded at a time, so that the memory that it takes does not grow

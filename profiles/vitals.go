@@ -14,8 +14,8 @@ import (
 	"github.com/leakrig/leakrig/leak/procs"
 )
 
-// Vitals reads the counters of a process: memory from the text form of the heap profile, processor time from /proc,
-// and its identity from the platform. Counters that are not served are unknown, which is not an error.
+// Vitals reads the counters of a process: memory from the text form of the heap profile, processor time from /proc, and
+// its identity from the platform. Missing counters are unknown, and no error.
 func Vitals(ctx context.Context, t leak.Target) (leak.Vitals, error) {
 	v := leak.Vitals{Read: time.Now(), CPU: -1}
 	if t.Process != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// control measures rounds without load, each as long as a round of the warm-up was: what grows in them is
-// not for the load to answer. The first snapshot is where they start.
+// control measures rounds without load. Each is as long as a round of the warm-up, so it shows the growth that the load
+// does not cause. The first snapshot is the start.
 func (m *measurement) control(ctx context.Context, took time.Duration) error {
 	rounds := m.Scenario.Spec.Control
 	if rounds == 0 {

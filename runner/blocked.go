@@ -9,8 +9,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// hungAfter is how long after a snapshot a goroutine has to stand where it stood to count as blocked: an
-// operation that missed its deadline may have been slow.
+// hungAfter is how long after a snapshot a goroutine must still be at the same place to count as blocked: an operation
+// that missed its deadline may only be slow.
 const hungAfter = 10 * time.Second
 
 func timedOut(load []leak.Tally) bool {

@@ -15,8 +15,8 @@ const (
 	maxDumpedInPod = 256 << 20
 )
 
-// dump reads a heap dump of the subject at the baseline, and of several replicas the first one. It returns nil and says
-// why in the record if there is none. Holders explain a verdict, so a missing dump changes none.
+// dump reads a heap dump of the subject, and of several replicas the first one. Without a dump it returns nil, and the
+// record has the reason. Holders explain a verdict, so a missing dump does not change it.
 func (m *measurement) dump(ctx context.Context) leak.HeapDump {
 	one := m.each()[0]
 	size, wanted := heapOf(one.record.Snapshots[0])

@@ -42,8 +42,8 @@ func (p *pace) loaded(tallies []leak.Tally) {
 	}
 }
 
-// left estimates what is left of the run: the rest of this variant, and as much for each of those to come
-// as it takes itself. Rounds that may not be needed count; builds and boots do not.
+// left estimates the rest of the run: the rest of this variant, and the same duration as this variant for each further
+// one. Rounds that may not be needed count; builds and boots do not.
 func (p *pace) left(spec leak.Spec, variants int) time.Duration {
 	if p.round == 0 {
 		return -1

@@ -12,8 +12,8 @@ import (
 	"github.com/leakrig/leakrig/rundir"
 )
 
-// split makes of a subject of several replicas a measurement each. The first leads: it puts the load on all
-// of them, and its record is the variant's.
+// split creates one measurement per replica. The first one leads: it runs the load for all of them, and its record is
+// the variant's.
 func (m *measurement) split() {
 	subject, ok := m.subject.(leak.Replicated)
 	if !ok {

@@ -60,8 +60,7 @@ type Config struct {
 	LoadEnv []string
 	// LookAgain has goroutines read a second time where operations did not return.
 	LookAgain bool
-	// Enough returns after every round why no more rounds are needed, "" if they are; nil stands for a function that
-	// always returns "".
+	// Enough returns after every round why no more rounds are needed, "" if they are. nil means that they always are.
 	Enough func(v leak.Variant, record leak.VariantRecord) string
 	// Resume is the record of a soak that was cut short, to go on with; nil starts from the beginning.
 	Resume *leak.Record
@@ -75,8 +74,8 @@ type Config struct {
 	Identity Identity
 }
 
-// Identity knows a process again. Mark reads what it can be known by. Same says how it is known to be the same
-// one; its error is a *leak.AnotherProcessError where it is not, or cannot be known to be.
+// Identity recognises a process. Mark reads the evidence. Same returns the evidence that it is the same process. If it
+// is another one, or this is unknown, the error is a *leak.AnotherProcessError.
 type Identity interface {
 	Mark(ctx context.Context, t leak.Target) (leak.ProcessMark, error)
 	Same(ctx context.Context, t leak.Target, before leak.ProcessMark) (how string, err error)

@@ -24,10 +24,10 @@ const (
 	// warmOperations and warmTime end the warm-up, whichever comes first.
 	warmOperations, warmTime = 20, time.Second
 	controlTime              = 500 * time.Millisecond
-	// Growth of at most fewUnits, or of which all but a twentieth is gone, does not linger.
+	// Growth lingers only if it was more than fewUnits, and if more than one in lingering of it remains.
 	fewUnits, lingering = 5.0, 20
 	lingerSlack         = 10 * time.Second
-	// calmLooks is how many measurements in a row must find that nothing goes any more where something did.
+	// calmLooks is the number of measurements in a row without a decline that end the wait for lingering resources.
 	calmLooks = 2
 )
 
@@ -134,8 +134,8 @@ func (m *measurement) confirm(ctx context.Context, round int) (done bool, err er
 	return false, nil
 }
 
-// drain measures after idling, for at least so long, and goes on while what has grown still goes away, for as long
-// as a timeout may take.
+// drain measures after idling. It waits for at least atLeast, and longer while grown resources still decline, at most
+// as long as a timeout may take.
 func (m *measurement) drain(ctx context.Context, atLeast time.Duration) error {
 	began := time.Now()
 	if atLeast > 0 {
@@ -210,9 +210,8 @@ func (g *growing) measured(size, operations int, load, whole time.Duration) {
 	g.each, g.overhead = load/time.Duration(size), whole-load
 }
 
-// next is the size of the next round, 0 where the time is over or the program has grown enough, then with the
-// reason why if it is the latter. margin is how many more operations the program can bear, +Inf where it does
-// not grow.
+// next returns the size of the next round. It returns 0 if the time is over, and 0 with a reason if the program has
+// grown enough. margin is the number of further operations that the program can bear, +Inf if it does not grow.
 func (g *growing) next(done int, margin float64) (size int, stop string) {
 	if g.size == 0 {
 		return 1, ""
@@ -249,8 +248,8 @@ func (g *growing) next(done int, margin float64) (size int, stop string) {
 	return int(math.Ceil(wish)), ""
 }
 
-// margin is how many more operations the program may be put under, from what it grew by over the last round, the
-// fewest over all that it is read by; +Inf where nothing grows.
+// margin returns the number of further operations that the program can bear, from its growth over the last round. It is
+// the smallest number for all series, and +Inf if nothing grows.
 func (m *measurement) margin(operations int) float64 {
 	least := math.Inf(1)
 	for _, one := range m.each() {

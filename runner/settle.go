@@ -47,7 +47,7 @@ func (w *window) add(p leak.Poll) {
 	}
 }
 
-// shrinking returns the groups whose minimum is lower than in the window before.
+// shrinking returns the groups whose minimum is lower than in the previous window.
 func (w *window) shrinking(before *window) []string {
 	var ids []string
 	for id, n := range before.counts {
@@ -58,7 +58,7 @@ func (w *window) shrinking(before *window) []string {
 	return ids
 }
 
-// unsettledReason says why two windows in a row are not settled, "" if they are.
+// unsettledReason returns why two consecutive windows are not settled, "" if they are.
 func (w *window) unsettledReason(before *window, stacks map[string]leak.Stack, quiet leak.Duration) string {
 	if w.torn || before.torn || w.source != before.source {
 		return "goroutines were still read now as a text dump and now as a profile, which cannot be compared"

@@ -86,8 +86,8 @@ func (m *measurement) soak(ctx context.Context) error {
 	return m.idle(ctx)
 }
 
-// beyondDoubt says why a soak ends before its time, "" where it goes on. What looks like a leak under load is
-// asked again after idling: what drains is none, and days that were planned are not given up for it.
+// beyondDoubt returns why a soak ends early, "" if it continues. It confirms a leak after idling, because growth that
+// drains is no leak, and a soak of days should not end for it.
 func (m *measurement) beyondDoubt(ctx context.Context, round int) (why string, err error) {
 	if m.enough(round) == "" {
 		return "", nil
@@ -179,8 +179,7 @@ func (m *measurement) once(name string, f leak.File) (kept string, have bool) {
 	return kept, have
 }
 
-// remove removes raw files, and their folders where nothing else is in them. One that cannot be removed costs
-// its room and no more.
+// remove removes raw files, and their folders if they are empty. A file that cannot be removed only costs space.
 func (m *measurement) remove(files []string) {
 	for _, name := range files {
 		if info, err := os.Stat(m.Dir.Path(name)); err == nil && os.Remove(m.Dir.Path(name)) == nil {

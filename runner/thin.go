@@ -8,8 +8,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// maxKept is how many snapshots of a soak are kept at most, so that neither the record nor what it takes to
-// judge it grows with the number of rounds.
+// maxKept bounds the snapshots of a soak, so that the size of the record and the time to judge it do not grow with the
+// number of rounds.
 const maxKept = 100
 
 // maxErrors bounds the messages of a merged tally, as package load does those of one round.
@@ -114,8 +114,8 @@ func merged(gone []leak.Snapshot, s leak.Snapshot) leak.Snapshot {
 	return s
 }
 
-// sumTallies makes one tally of those of each action. Of latencies, which cannot be added, the largest stay;
-// which worker did what goes, while what was lost with one stays among the errors.
+// sumTallies makes one tally per action. It keeps the largest latencies, because they cannot be added, and the errors
+// of lost workers. It drops the tallies of the workers.
 func sumTallies(all []leak.Tally) []leak.Tally {
 	var sums []leak.Tally
 	errors := map[string]map[leak.ErrorCount]int{} // by what is not their count
@@ -147,7 +147,7 @@ func sumTallies(all []leak.Tally) []leak.Tally {
 	return sums
 }
 
-// most are what was lost with workers and the most frequent messages.
+// most returns the errors of lost workers and the most frequent messages.
 func most(errors map[leak.ErrorCount]int) []leak.ErrorCount {
 	var list []leak.ErrorCount
 	for e, n := range errors {
@@ -163,8 +163,8 @@ func most(errors map[leak.ErrorCount]int) []leak.ErrorCount {
 	return list[:min(len(list), maxErrors)]
 }
 
-// thinRecord thins the snapshots of a variant's record, forgets the stacks that none of the rest refers to,
-// and returns the stride. The raw files of what went are still there.
+// thinRecord thins the snapshots of a variant's record, removes stacks that no snapshot refers to any more, and returns
+// the stride. The raw files of removed snapshots still exist.
 func thinRecord(v *leak.VariantRecord, stride int, metrics []metric) int {
 	kept, stride := thin(v.Snapshots, stride, maxKept, metrics)
 	if len(kept) == len(v.Snapshots) {

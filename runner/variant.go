@@ -35,8 +35,8 @@ type measurement struct {
 	// clock is the schedule of a soak, nil in other runs. files are the kept raw files by their content.
 	clock *clock
 	files map[string]string
-	// vitals are those of each process when they were last read, by component; activity is what they did during the
-	// load of the round that is under way, reading while their counters were read before it.
+	// vitals are the last vitals of each process, by component. activity is their activity during the load of this
+	// round, and reading their activity while only their counters were read before it.
 	vitals            map[string]leak.Vitals
 	activity, reading []leak.Activity
 	// began is when the time budget began, and size how many times the actions' operations the round has; both are
@@ -137,7 +137,7 @@ func (m *measurement) blame(ctx context.Context, subject leak.Subject, err error
 	return err
 }
 
-// stage names where the measurement stands.
+// stage names the current step of the measurement.
 func (m *measurement) stage() string {
 	last := m.record.Final()
 	if last == nil {
@@ -268,7 +268,7 @@ func (m *measurement) load(ctx context.Context, actions []leak.Block[leak.Action
 	return tallies, nil
 }
 
-// keep settles, takes the snapshot of a round and puts it on disk.
+// keep settles, takes the snapshot of a round and writes it to disk.
 func (m *measurement) keep(ctx context.Context, round int, load []leak.Tally) error {
 	if err := m.together(func(i int, one *measurement) error { return one.keepOne(ctx, round, shares(load, i)) }); err != nil {
 		return err
@@ -449,7 +449,7 @@ func (m *measurement) target(p leak.ProbeOf) leak.Target {
 	return m.subject.Target()
 }
 
-// enough says why no more rounds are needed, "" where they are.
+// enough returns why no more rounds are needed, "" if they are.
 func (m *measurement) enough(round int) string {
 	if m.Enough == nil || round == m.Scenario.Spec.MostRounds() {
 		return ""
@@ -546,7 +546,7 @@ func (m *measurement) useMinima(reading *leak.Reading, s settled) {
 // functions identifies a stack in every source: only text dumps have creators and all wait states.
 func functions(s leak.Stack) string { return leak.Stack{Frames: s.Frames}.Key() }
 
-// lowered returns groups of another source than the watched one without the goroutines that exceed the minimum of their
+// lowered returns groups of a source that was not watched, without the goroutines that exceed the minimum of their
 // functions, so that all sources agree. It keeps groups whose functions the watched source does not have.
 func lowered(groups []leak.Group, stacks map[string]leak.Stack, least map[string]int64) []leak.Group {
 	kept := make([]leak.Group, 0, len(groups))

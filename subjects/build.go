@@ -95,9 +95,8 @@ func findSource(build string) (string, error) {
 	}
 }
 
-// Recipe is what is built: the main package in Folder with Modfile ("" for its go.mod), and with Rewrite,
-// a file in Folder that re-enacts one function of a module ("" for none). With are modules at other versions
-// than the modfile has.
+// Recipe says what to build: the main package in Folder with Modfile ("" for its go.mod). Rewrite is a file in Folder
+// that re-enacts one function of a module, "" for none. With lists modules at other versions than those of the modfile.
 type Recipe struct {
 	Folder, Modfile, Rewrite string
 	With                     []leak.Module
@@ -220,7 +219,7 @@ func (r Recipe) list(ctx context.Context, args ...string) (string, error) {
 	return r.golang(ctx, "list", args...)
 }
 
-// modfiles are the modfile and its sums, which are empty where there is nothing to sum.
+// modfiles returns the modfile and its sums, which are empty if the modfile has none.
 func (r Recipe) modfiles() (mod, sum []byte, err error) {
 	name := r.in(cmp.Or(r.Modfile, "go.mod"))
 	if mod, err = os.ReadFile(name); err != nil {
@@ -241,8 +240,8 @@ func (r Recipe) golang(ctx context.Context, command string, args ...string) (str
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = r.Folder
-	// A workspace, flags or a vendor folder would build something else than what the modfile says. An empty
-	// GOFLAGS would let those of `go env -w` through.
+	// A workspace, flags or a vendor folder would build something other than the modfile says. GOFLAGS must not be
+	// empty, because then the go command uses the value of `go env -w`.
 	cmd.Env = append(append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "CGO_ENABLED=0"), r.env...)
 	cmd.WaitDelay = 5 * time.Second // the compilers that a killed go command leaves hold the output open
 	var output, said bytes.Buffer

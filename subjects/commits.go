@@ -14,7 +14,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Repo is a git repository that is only read: neither its working tree nor its index are touched.
+// Repo is a git repository. Its working tree and index do not change.
 type Repo struct {
 	// Root is the top of its working tree, absolute and without links.
 	Root string

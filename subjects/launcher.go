@@ -84,7 +84,7 @@ func (l *Launcher) Check(variants []leak.Variant) error {
 	return l.CheckProgram(variants)
 }
 
-// CheckProgram is the part of Check that does not hang on where the program will run.
+// CheckProgram is the part of Check that does not depend on the placement.
 func (l *Launcher) CheckProgram(variants []leak.Variant) error {
 	if !l.hasProgram() {
 		return nil
@@ -145,7 +145,7 @@ func (l *Launcher) Start(ctx context.Context, v leak.Variant, c leak.Cluster, lo
 	return observe(ctx, c, l.Spec.Components, program)
 }
 
-// remote reaches a program that runs already, and finds its process where it runs on this machine.
+// remote connects to a running program, and finds its process if it runs on this machine.
 func (l *Launcher) remote(ctx context.Context, address string) (leak.Subject, error) {
 	r, err := reach(l.Spec, address, l.Builder.ScenarioDir)
 	if err != nil {

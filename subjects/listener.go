@@ -20,8 +20,8 @@ import (
 	"github.com/leakrig/leakrig/leak/procs"
 )
 
-// markVariable is in the environment of every process of a subject: which leakrig process started it, and something that no
-// other subject has. Children inherit it, also those that leave the group, the session and their parent.
+// markVariable is in the environment of every process of a subject. It identifies the leakrig process that started it,
+// and the subject. Children inherit it, also those that leave the process group, the session and their parent.
 const markVariable = "LEAKRIG_SUBJECT"
 
 // newMark is the variable with its value, "PID-START-RANDOM" of leakrig.
@@ -32,7 +32,7 @@ func newMark() string {
 	return fmt.Sprintf("%s=%d-%d-%s", markVariable, os.Getpid(), rig.Start, hex.EncodeToString(random))
 }
 
-// SweepProcesses ends what subjects of ended leakrig processes have left running, and returns what it ended, in words.
+// SweepProcesses ends processes that subjects of ended leakrig processes left running, and describes them.
 func SweepProcesses() []string {
 	var ended []string
 	for _, p := range procs.Marked(markVariable) {
@@ -60,8 +60,8 @@ func sameMachine(p procs.Process) bool {
 	return err1 == nil && err2 == nil && theirs == ours
 }
 
-// findListener finds the process of the subject that listens at its address. Where another one does, it is that
-// which would be measured.
+// findListener finds the process of the subject that listens at its address. If another process listens there, it
+// returns an error: leakrig would measure that one.
 func (r *running) findListener() error {
 	if r.root == (procs.Process{}) {
 		return nil // no /proc here
@@ -85,7 +85,8 @@ func (r *running) findListener() error {
 	return nil
 }
 
-// watch names the process that listens. Who it is is looked up only when the one before has closed its sockets.
+// watch returns a function that names the process that listens. It looks for the process only if the previous one has
+// closed its sockets.
 func watch(before procs.Process, listeners func() ([]procs.Process, error)) func(context.Context) (string, error) {
 	sockets := before.Listening()
 	return func(context.Context) (string, error) {
@@ -96,7 +97,7 @@ func watch(before procs.Process, listeners func() ([]procs.Process, error)) func
 	}
 }
 
-// nameListener names the process that listens: the one before, where it still does.
+// nameListener names the process that listens. It prefers the previous one.
 func nameListener(holders []procs.Process, err error) func(before procs.Process) (string, error) {
 	return func(before procs.Process) (string, error) {
 		switch {
@@ -115,7 +116,7 @@ func nameOf(p procs.Process) string {
 	return fmt.Sprintf("process %d, started at tick %d", p.PID, p.Start)
 }
 
-// procOf is the folder of a process below /proc, nil where it is not known.
+// procOf returns the folder of a process below /proc, nil if the process is unknown.
 func procOf(p procs.Process) fs.FS {
 	if p == (procs.Process{}) {
 		return nil

@@ -82,8 +82,9 @@ func (p Process) Start(ctx context.Context) (leak.Subject, error) {
 // logGrace is how long the last output of a subject that has ended is waited for.
 const logGrace = time.Second
 
-// logTo returns where a subject's output is written to, which the caller closes once the subject has it, and a channel
-// that is closed when all has reached the log. It is a pipe: what writes to the file itself could not be bounded.
+// logTo returns a file for the output of a subject, and a channel that is closed when the log has all of it. The caller
+// closes the file after the start of the subject. The file is a pipe, because the size of the log could not be limited
+// if the subject wrote to it directly.
 func logTo(path string) (output *os.File, logged <-chan struct{}, err error) {
 	log, err := rundir.OpenLog(path)
 	if err != nil {
@@ -112,7 +113,7 @@ const (
 	manyPorts = 12000
 )
 
-// choosePort is fixed or, where that is 0, one that is free.
+// choosePort returns fixed, or a free port if fixed is 0.
 func choosePort(fixed int) (int, error) {
 	for range 100 {
 		if fixed != 0 {
@@ -165,12 +166,12 @@ type running struct {
 	process Process
 	cmd     *exec.Cmd
 	address netip.AddrPort
-	// root is the process that was started, mark the variable that all below it inherit, and listener the one of them
-	// that serves: root itself, or a child of a script. The zero Process is not known.
+	// root is the started process, mark the variable that its descendants inherit, and listener the process that
+	// serves: root itself, or a child of a script. A zero Process is unknown.
 	root     procs.Process
 	mark     string
 	listener procs.Process
-	// serving names the process that listens now; nil where that is not known.
+	// serving names the process that listens now, nil if this is unknown.
 	serving func(context.Context) (string, error)
 	stopped atomic.Bool
 	done    chan struct{}
@@ -179,8 +180,8 @@ type running struct {
 	logged <-chan struct{}
 }
 
-// start starts the command on a thread that lives as long as it does: the kernel kills the child when
-// the thread that made it ends (see ownGroup).
+// start starts the command on a thread that lives as long as the command: the kernel kills the child when the thread
+// that created it ends (see ownGroup).
 func (r *running) start() error {
 	started := make(chan error, 1)
 	go func() {

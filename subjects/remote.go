@@ -19,15 +19,14 @@ import (
 	"github.com/leakrig/leakrig/rundir"
 )
 
-// remote is a program that leakrig only reads. It neither starts nor stops it.
+// remote is a running program. leakrig neither starts nor stops it.
 type remote struct {
 	target leak.Target
 	info   leak.SubjectInfo
 	done   chan struct{}
 }
 
-// reach makes ready to read what serves pprof at an address. Relative files of spec.Access are looked up from
-// the folder dir.
+// reach prepares access to pprof at an address. Relative files of spec.Access are in dir.
 func reach(spec leak.SubjectSpec, address, dir string) (*remote, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -62,7 +61,7 @@ func elsewhere(u *url.URL) bool {
 	return u.Scheme != "unix" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback() && !ip.IsUnspecified())
 }
 
-// transportTo returns what makes transports to u, with all files read.
+// transportTo returns a function that makes transports to u. It reads all files of the access first.
 func transportTo(u *url.URL, a leak.Access, dir string) (func() http.RoundTripper, error) {
 	file := func(name string) ([]byte, error) {
 		if !filepath.IsAbs(name) {
@@ -117,7 +116,7 @@ func transportTo(u *url.URL, a leak.Access, dir string) (func() http.RoundTrippe
 	}, nil
 }
 
-// dialTimeout bounds how long a program that runs already may take to answer at all.
+// dialTimeout bounds connecting to a running program.
 const dialTimeout = 10 * time.Second
 
 // bearer adds a token, or else a name and its password, to every request to one origin, and to none that goes elsewhere:

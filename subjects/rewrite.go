@@ -144,8 +144,8 @@ type edit struct {
 	text     []byte
 }
 
-// replace puts the new body in place of fn's, and keeps imports that nothing else uses for their side
-// effects alone.
+// replace puts the new body in place of fn's. Imports that are no longer used become blank imports, for their side
+// effects.
 func (r *rewrite) replace(fset *token.FileSet, src []byte, file *ast.File, fn *ast.FuncDecl) []byte {
 	old, now := body(fset, src, fn), body(r.fset, r.src, r.fn)
 	if missing := bytes.Count(old, []byte("\n")) - bytes.Count(now, []byte("\n")); missing > 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/leakrig/leakrig/rundir"
 )
 
-// Bounds of what is read of foreign source files.
+// Limits for reading source files, which are untrusted.
 const (
 	sourceAround = 3 // lines before and after
 	sourceFile   = 4 << 20

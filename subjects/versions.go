@@ -81,8 +81,8 @@ func (r Recipe) resolve(ctx context.Context, dir string) (string, error) {
 	return done, nil
 }
 
-// edit puts the versions into a modfile, and takes out what is only there for the sake of other modules. It
-// returns the modules that were meant, one by one.
+// edit puts the versions into a modfile, and removes requirements that exist only for other modules. It returns the
+// modules that the patterns expand to.
 func (r Recipe) edit(ctx context.Context, modfile string) ([]leak.Module, error) {
 	out, err := r.golang(ctx, "mod", "edit", "-json", modfile)
 	if err != nil {
@@ -220,13 +220,13 @@ type Listed struct {
 	leak.Module
 	// Time is when it was made, as RFC 3339; "" where unknown.
 	Time string
-	// Retracted is why its author has taken it back, "" where he has not.
+	// Retracted is the author's reason for the retraction, "" if the version is not retracted.
 	Retracted string
 	// Problem is why the version is unavailable, "" if it appears to be available.
 	Problem string
 }
 
-// Versions are those that the module proxy lists, which need not be all, retracted ones included.
+// Versions returns the versions that the module proxy lists, including retracted ones. The list may be incomplete.
 func Versions(ctx context.Context, path string) ([]string, error) {
 	// The ones that were taken back too: they are named in the answer.
 	out, err := listModules(ctx, "-retracted", "-versions", "-f", `{{join .Versions "\n"}}`, path)
@@ -306,7 +306,7 @@ func listModules(ctx context.Context, args ...string) (string, error) {
 	return Recipe{Folder: dir}.golang(ctx, "list", append([]string{"-mod=mod", "-m"}, args...)...)
 }
 
-// importer is the place of an import, which the go command puts before what is wrong with it.
+// importer matches the position of an import, which the go command prints before an error.
 var importer = regexp.MustCompile(`^\S+\.go:\d+(:\d+)?: `)
 
 // Reason says in a line why a build failed.

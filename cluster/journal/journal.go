@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxJournal bounds what is read of a journal.
+// maxJournal bounds the size of a journal.
 const maxJournal = 64 << 20
 
 // The shim's words around a dump.
