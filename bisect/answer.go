@@ -26,7 +26,7 @@ type Answer struct {
 	// Line is the release line, "" for the whole range.
 	Line string `json:"line,omitempty"`
 	Kind string `json:"kind"`
-	// Leaky and Clean are the neighbours of the boundary, "" where there is none.
+	// Leaky and Clean are the neighbours of the boundary, "" if there is none.
 	Leaky string `json:"leaky,omitempty"`
 	Clean string `json:"clean,omitempty"`
 	// First and Last are the outermost versions that were measured.
@@ -173,7 +173,7 @@ func (s *search) alike(a *Answer, f found) {
 	a.Sentence = fmt.Sprintf("%s: %s and %s, the first and the last available version, %s", says, s.name(f.lo), s.name(f.hi), verbs)
 }
 
-// conclude writes the sentence on a boundary and decides what it is worth.
+// conclude writes the sentence about a boundary and decides how reliable it is.
 func (s *search) conclude(a *Answer, leaky, clean int) {
 	if a.Kind == Fixed {
 		a.Sentence = fmt.Sprintf("fixed in %s; last leaky %s", s.named(clean), s.name(leaky))
@@ -213,7 +213,7 @@ func (s *search) named(at int) string {
 	return s.name(at)
 }
 
-// inside are those that lie strictly between two versions.
+// inside returns the versions strictly between two others.
 func inside(all []Missing, lo, hi string) []Missing {
 	var in []Missing
 	for _, m := range all {

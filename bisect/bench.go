@@ -96,7 +96,7 @@ func (b *Bisection) bench(ctx context.Context, src scenarios.Source, s *leak.Sce
 	return w, nil
 }
 
-// close stops what is being built and the cluster, and removes what was made on the way. It may be called again.
+// close stops builds and the cluster, and removes temporary files. It may be called again.
 func (w *bench) close() error {
 	if w.closed {
 		return nil
@@ -123,7 +123,7 @@ func (w *bench) down() error {
 	return nil
 }
 
-// make builds one version; behind is set where it is built behind the measurement of another one.
+// make builds one version. behind is set if another version is measured at the same time.
 func (w *bench) make(ctx context.Context, c Candidate, behind bool) (*made, error) {
 	m := &made{launcher: w.Launcher(w.src, w.scenario, w.provider.Name), variant: w.chosen}
 	name := safe(c.Version)
@@ -268,7 +268,7 @@ func (w *bench) Measure(ctx context.Context, c Candidate, ahead []Candidate) (St
 	return step, w.lost(ctx)
 }
 
-// own is the folder that a version was built from, nil where it was a commit's, which is gone by now.
+// own returns the folder that a version was built from, nil for a commit, whose folder no longer exists.
 func (w *bench) own(m *made) *subjects.OwnSource {
 	if w.Question.Kind == OfCommit {
 		return nil

@@ -198,8 +198,8 @@ func (b *Bisection) reopen() (*Record, error) {
 	return record, nil
 }
 
-// earlier is the record to go on with, and its folder: that of --resume, or of the same search where it was
-// interrupted; nil where there is none.
+// earlier returns the record to resume and its folder, nil if there is none: that of --resume, or of an interrupted
+// search with the same question.
 func (b *Bisection) earlier(resumed *Record, s *leak.Scenario, progress leak.Progress) (*Record, string, error) {
 	record, dir := resumed, b.Resume
 	switch {
@@ -230,7 +230,7 @@ func (b *Bisection) sameScenario(dir string) error {
 	return nil
 }
 
-// unfinished finds the newest bisection with the same question that is not over, nil where there is none.
+// unfinished finds the newest interrupted bisection with the same question, nil if there is none.
 func (b *Bisection) unfinished(s *leak.Scenario) (*Record, string) {
 	dirs, _ := filepath.Glob(filepath.Join(b.RunsDir, s.Metadata.Name, dirPrefix+"*"))
 	slices.Sort(dirs)
@@ -380,7 +380,7 @@ func (b *Bisection) choose(s *leak.Scenario) error {
 	return nil
 }
 
-// modules are those that move, at a version.
+// modules returns the searched modules at a version.
 func (b *Bisection) modules(version string) []leak.Module {
 	all := []leak.Module{{Path: b.Question.Module, Version: version}}
 	for _, path := range b.Question.With {

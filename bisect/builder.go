@@ -111,7 +111,7 @@ func (w *aheadBuilder) ahead(versions []Candidate) {
 	}()
 }
 
-// stop ends what is being built ahead.
+// stop stops builds of versions that may come next.
 func (w *aheadBuilder) stop() {
 	if w.ended == nil {
 		return

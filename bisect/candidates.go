@@ -16,7 +16,7 @@ import (
 // maxCandidates bounds a search: more are a mistake, such as the whole of a large repository.
 const maxCandidates = 20_000
 
-// begin makes the record of a new search, with the candidates, each of which was resolved.
+// begin makes the record of a new search, with the resolved candidates.
 func (b *Bisection) begin(ctx context.Context, s *leak.Scenario, progress leak.Progress) (*Record, error) {
 	record := &Record{
 		Schema: Schema, Scenario: s.Metadata.Name, Leakrig: b.Version, Args: b.Args,
@@ -71,7 +71,7 @@ func (b *Bisection) versions(ctx context.Context, record *Record, progress leak.
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		// The ends and what was named may be had all the same.
+		// The ends and the given candidates may be available without a list.
 		progress.Log("no list of versions: %s", session.FirstLine(err.Error()))
 	}
 	for _, v := range listed {

@@ -101,7 +101,7 @@ func html(w io.Writer, r *Record, _ string) error {
 	return display.WriteText(w, b.String())
 }
 
-// maxBars bounds the strip: of more versions it shows those that were measured.
+// maxBars bounds the strip. With more versions, it shows only measured ones.
 const maxBars = 60
 
 // rate returns the growth of the most significant check; 0 without growth.

@@ -27,7 +27,7 @@ const (
 	HTMLFile     = "bisect.html"
 )
 
-// maxJSON bounds what is read back: a thousand steps stay far below it.
+// maxJSON bounds the size of a record in bytes. A thousand steps are much smaller.
 const maxJSON = 64 << 20
 
 // State is the result of measuring a version.
@@ -41,7 +41,7 @@ const (
 	Skipped State = "skipped"
 )
 
-// Kinds of what is searched.
+// Kinds of searches.
 const (
 	// OfModule searches versions of a module that the subject is built with.
 	OfModule = "module"
@@ -51,17 +51,17 @@ const (
 	OfCommit = "commit"
 )
 
-// Question is what was asked. Two bisections with the same question look for the same thing.
+// Question is the input of a search. Two bisections with the same question have the same answer.
 type Question struct {
 	// Scenario is as the user named it, a name or a file; Variant is the one whose checks decide.
 	Scenario string            `json:"scenario"`
 	Variant  string            `json:"variant"`
 	Set      map[string]string `json:"set,omitempty"`
 	Kind     string            `json:"kind"`
-	// Module is the module that is searched, With are those that move with it.
+	// Module is the searched module. With are the modules whose versions change with it.
 	Module string   `json:"module,omitempty"`
 	With   []string `json:"with,omitempty"`
-	// Repo is the repository of commits, and Make what is run in each before its program is started.
+	// Repo is the repository of commits, and Make the command that runs in each before its program is started.
 	Repo string `json:"repo,omitempty"`
 	Make string `json:"make,omitempty"`
 	// Bad was given as leaking, Good as clean.
@@ -131,7 +131,7 @@ type Step struct {
 	Reason string `json:"reason,omitempty"`
 	// Why says what the step was taken for.
 	Why string `json:"why"`
-	// Run is the run directory, relative to the bisection's own; "" where nothing was run.
+	// Run is the run directory, relative to that of the bisection, "" if there was no run.
 	Run    string   `json:"run,omitempty"`
 	Growth []Growth `json:"growth,omitempty"`
 	// BuildSeconds is the duration of its build. WaitSeconds is how much of that the search waited for; the rest
@@ -200,7 +200,7 @@ func (r *Record) Resume() {
 	r.Steps, r.Answers, r.Sentence, r.Failure, r.Interrupted = kept, nil, "", nil, false
 }
 
-// Write writes bisect.json whole or not at all, without the secrets and with a checksum.
+// Write writes bisect.json atomically, without the secrets and with a checksum.
 func Write(dir string, r *Record, secrets ...string) error {
 	data, err := json.MarshalIndent(r, "", " ")
 	if err != nil {

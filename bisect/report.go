@@ -19,9 +19,9 @@ import (
 // Format is a way to render a record.
 type Format struct {
 	Name string
-	// File is its name in the bisection's directory; "" where it is not written there.
+	// File is its name in the directory of the bisection, "" if it is not written there.
 	File string
-	// Render writes the record, which lies in dir.
+	// Render writes the report of a record in dir.
 	Render func(w io.Writer, r *Record, dir string) error
 }
 
@@ -118,7 +118,7 @@ func (r *Record) compare(a Answer) string {
 	return Compare(r.Question.Module, a.Leaky, a.Clean)
 }
 
-// about says what was searched.
+// about describes the question.
 func (r *Record) about() string {
 	q := r.Question
 	if q.Kind == OfCommit {
@@ -131,7 +131,7 @@ func (r *Record) about() string {
 	return fmt.Sprintf("%s/%s over %d versions of %s, %s (leaky) to %s (clean)", r.Scenario, q.Variant, len(r.Candidates), what, q.Bad, q.Good)
 }
 
-// effort says what it took.
+// effort describes the number of measurements and their duration.
 func (r *Record) effort() string {
 	build, wait := 0.0, 0.0
 	for _, s := range r.Steps {

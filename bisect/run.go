@@ -123,7 +123,7 @@ type step struct {
 	why       string
 }
 
-// next is the measurement that comes next, nil where there is none.
+// next returns the next measurement, nil if there is none.
 func (r *Record) next() *step {
 	for _, s := range r.searches() {
 		if f := s.look(); f.next != nil {

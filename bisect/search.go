@@ -24,9 +24,8 @@ type seen struct {
 
 func (s seen) decided() int { return s.leaky + s.clean }
 
-// state is what the candidate counts as; "" where it has to be measured, for the first time or again. One
-// measurement that leaks outweighs any that do not: the judgement has a budget for false alarms, a leak that
-// comes now and then has none for misses.
+// state returns the state of the candidate, "" if it must be measured, or measured again. One measurement that leaks
+// outweighs any that do not: the judgement has a budget for false alarms, but an intermittent leak has none for misses.
 func (s seen) state() State {
 	switch {
 	case s.leaky > 0:
@@ -71,7 +70,7 @@ type todo struct {
 	why string
 }
 
-// found is where a search stands.
+// found is the state of a search.
 type found struct {
 	// next is nil when there is nothing left to measure.
 	next *todo
@@ -85,7 +84,7 @@ type found struct {
 	stuck string
 }
 
-// look works out where the search stands.
+// look returns the state of the search.
 func (s *search) look() found {
 	f := found{lo: -1, hi: -1}
 	if len(s.candidates) == 0 {
@@ -162,10 +161,10 @@ func (s *search) said(at int) State {
 	return ""
 }
 
-// between halves what lies between the ends, and moves them to the boundary.
+// between halves the range between the ends, and moves them to the boundary.
 func (s *search) between(f *found) *todo {
-	// In the order in which they were measured, so that a version which turned out to leak after all opens the
-	// search again where it stood.
+	// The order is that of the measurements, so that a version that turned out to leak reopens the search at that
+	// point.
 	for _, step := range s.steps {
 		if at := s.index(step.Version); at > f.lo && at < f.hi {
 			switch s.state(at) {
@@ -185,7 +184,7 @@ func (s *search) between(f *found) *todo {
 	if len(open) == 0 {
 		return nil
 	}
-	// Versions that do not build come in a row: as long as none does, the next try lies twice as far away.
+	// Versions that do not build are often neighbours: each failed try doubles the distance to the next one.
 	at := open[len(open)/2]
 	if away := min(1<<min(s.skippedLast(), 20)-1, len(open)/4); away > 0 {
 		at = open[len(open)/2-away]
@@ -222,8 +221,7 @@ func (s *search) short(at int) bool {
 	return seen.decided() < 1+s.repeats && seen.unsure <= most && seen.skipped == 0
 }
 
-// spot looks at what was not measured far from the boundary, as long as the budget lasts, and notes what does
-// not go with its side.
+// spot checks versions far from the boundary, within the budget, and records those that differ from their side.
 func (s *search) spot(f *found) *todo {
 	for at := range s.candidates {
 		side := s.state(f.lo)

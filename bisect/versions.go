@@ -21,7 +21,7 @@ func Within(version, one, other string) bool {
 	return semver.Compare(one, version) <= 0 && semver.Compare(version, other) <= 0
 }
 
-// Sort sorts versions, oldest first, and drops those that are there twice.
+// Sort sorts versions, oldest first, and removes duplicates.
 func Sort(versions []string) []string {
 	sorted := slices.Clone(versions)
 	semver.Sort(sorted)

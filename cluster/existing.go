@@ -98,9 +98,9 @@ const (
 	inCluster      = "in-cluster"
 )
 
-// podConfig is a configuration for the cluster that leakrig itself is a pod of, nil where it is none. The
-// token is named, not taken in: the kubelet writes a new one long before a night is over. account is the folder
-// of the service account.
+// podConfig returns a configuration for the cluster in which leakrig runs as a pod, nil if it does not. It contains the
+// name of the token's file and not the token, because the kubelet renews it. account is the folder of the service
+// account.
 func podConfig(account string) (*api.Config, error) {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {

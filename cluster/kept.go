@@ -69,8 +69,8 @@ func Clean(ctx context.Context, cache string) ([]string, error) {
 	return removed, errors.Join(err, err2, err3)
 }
 
-// removeUnused deletes the kind clusters with such names that no run uses, and returns which they were: those that were
-// made with this cache, and where foreign is set very old ones, too.
+// removeUnused deletes the kind clusters with matching names that no run uses, and returns their names. It deletes
+// clusters that were created with this cache, and very old ones of other caches if foreign is set.
 func (e engine) removeUnused(ctx context.Context, cache string, names *regexp.Regexp, foreign bool) ([]string, error) {
 	found, err := e.clusters(ctx)
 	if err != nil {

@@ -54,7 +54,7 @@ type nodeImage struct {
 	own bool
 }
 
-// Boot creates a cluster, or takes a kept one that fits where that was asked for.
+// Boot creates a cluster, or attaches to a matching kept one if the options allow that.
 func (k *Kind) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, error) {
 	e, err := detectEngine(ctx)
 	if err != nil {
@@ -274,7 +274,7 @@ func (c *kindCluster) config4(spec leak.ClusterSpec) *v1alpha4.Cluster {
 	return config
 }
 
-// attach makes the run's namespace, and the routes between pod networks where no CNI of kind's does.
+// attach creates the namespace of the run, and the routes between pod networks if kind's CNI is missing.
 func (c *kindCluster) attach(ctx context.Context, o leak.BootOptions) error {
 	config, err := clientcmd.LoadFromFile(c.kubeconfigFile)
 	if err != nil {

@@ -7,7 +7,7 @@ import "github.com/leakrig/leakrig/leak"
 
 // Options are what the command line says about clusters.
 type Options struct {
-	// Cache is the folder for what is built once and used again.
+	// Cache is the folder for builds.
 	Cache string
 	// Keep leaves a kind cluster running after the run; Reuse takes one that was kept, if it fits.
 	Keep, Reuse bool

@@ -39,7 +39,7 @@ const (
 	// watchInterval is how often the pod's restarts are looked at.
 	watchInterval = 500 * time.Millisecond
 	podStopGrace  = int64(2)
-	// readyPoll is how often a pod that starts is looked at, and how often its ready path is asked.
+	// readyPoll is the interval between two checks of a pod that starts, and of its ready path.
 	readyPoll = 50 * time.Millisecond
 )
 
@@ -271,8 +271,8 @@ func (p *pod) reach(ctx context.Context) error {
 		InCluster:  p.address,
 		Process:    p.containerID,
 		Kubeconfig: p.kubeconfig, Namespace: p.namespace, Selector: "app.kubernetes.io/name=" + p.objects,
-		// A connection that this side closes stands in the pod for another second, as containerd's
-		// port-forward is; so every request asks the subject to close it. Load that keeps some sees to it itself.
+		// Every request asks the subject to close the connection. containerd's port-forward keeps a connection that
+		// this side closes open for another second in the pod. Load that keeps connections closes them itself.
 		Transport: func() http.RoundTripper { return &http.Transport{DisableKeepAlives: true} },
 	}
 	if err := p.askReady(ctx); err != nil {

@@ -67,8 +67,8 @@ func NewPods(o Options, q PodQuery) (*Pods, error) {
 		return nil, usage("as kubectl takes it: app=x, or 'app in (x,y)'", "--selector %q is none", q.Selector)
 	}
 	quiet()
-	// Pods are listed and asked for what they serve anyway: nothing is made, changed or loaded. So a context
-	// that looks like production, which is where fleets are, needs no --yes.
+	// Fleets only list pods and read their profiles. They change nothing, so a context that looks like production needs
+	// no --yes.
 	o.Yes = true
 	x := &Existing{Options: o, account: serviceAccount}
 	config, err := x.load()

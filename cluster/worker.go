@@ -133,7 +133,7 @@ func findWorker() (*worker, error) {
 // placeTaken is the error of a pod whose index is taken by another pod. It is not reported.
 type placeTaken struct{ error }
 
-// begin has no connection open when it returns: the API server may be what is observed.
+// begin has no open connection when it returns, because the API server may be under observation.
 func (w *worker) begin(ctx context.Context) error {
 	defer w.disconnect()
 	if err := w.take(ctx); err != nil {

@@ -29,8 +29,8 @@ const (
 	workerReadyTimeout = 90 * time.Second
 	// workerStarts is how often all workers start again if one is lost before there was any load.
 	workerStarts = 3
-	// workerMemory is what a worker may take, and programMemory what each program that it runs at once may besides, in
-	// bytes.
+	// workerMemory is the memory of a worker in bytes. programMemory is added for each program that it runs at the same
+	// time.
 	workerMemory  = 512 << 20
 	programMemory = 256 << 20
 	// workerGrace is how long a stopped worker may take to report, in seconds.
@@ -63,7 +63,7 @@ type workerSource struct {
 	programs   []string // beside leakrig, by name
 }
 
-// found are the paths of the programs on this machine, of which the image is made.
+// found returns the paths of the programs on this machine that the image contains.
 func (w workerSource) found() ([]string, error) {
 	var paths []string
 	for _, name := range w.programs {
@@ -169,7 +169,7 @@ func (c *connection) runWorkers(ctx context.Context, image string, pull corev1.P
 	}
 }
 
-// lostEarly is the error of workers of which one was lost before the start.
+// lostEarly is the error if a worker was lost before the start.
 type lostEarly struct{ error }
 
 func (e *lostEarly) Unwrap() error { return e.error }
@@ -250,7 +250,7 @@ func (c *crew) roles() map[string]*rbacv1.Role {
 // elsewhere is the name of what the crew has in a namespace that is not the run's.
 func (c *crew) elsewhere() string { return c.namespace + "-" + c.name }
 
-// create makes the Job last: its pods then find what they need.
+// create creates the Job last, because its pods need the other objects.
 func (c *crew) create(ctx context.Context) error {
 	o := metav1.CreateOptions{}
 	errs := []error{
@@ -366,7 +366,7 @@ func (c *crew) look(ctx context.Context) (view, error) {
 	return v, nil
 }
 
-// pod is that of the i-th worker: the one that has taken the place, or will; nil where there is none.
+// pod returns the pod of the i-th worker, or of its replacement, nil if there is none.
 func (v view) pod(i int) *corev1.Pod {
 	for p := range v.pods {
 		pod := &v.pods[p]

@@ -26,7 +26,7 @@ type Target struct {
 	Name string
 	// Subject leads to its pprof.
 	Subject leak.Target
-	// Metrics is the URL of its metrics in Prometheus' text format, "" where there are none.
+	// Metrics is the URL of its metrics in Prometheus' text format, "" for none.
 	Metrics string
 	// Address is set if ID is an address, at which another process may answer later. The counters of the process
 	// distinguish them.
@@ -46,7 +46,7 @@ type Config struct {
 	Vitals func(context.Context, leak.Target) (leak.Vitals, error)
 	// Every is the time from the start of one sweep to that of the next, For that from the first to the last.
 	Every, For time.Duration
-	// Timeout bounds what is asked of one target in one sweep.
+	// Timeout bounds the requests to one target in one sweep.
 	Timeout time.Duration
 	// Concurrency is how many targets are read at once, at most.
 	Concurrency int
@@ -234,7 +234,7 @@ func (s *survey) read(ctx context.Context, targets []Target) (read, failed int) 
 	return read, failed
 }
 
-// one reads a target and adds what it holds to its series.
+// one reads a target and adds its goroutines to its series.
 func (s *survey) one(ctx context.Context, t Target) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout, fmt.Errorf("it did not answer for %s", s.Timeout))
 	defer cancel()
@@ -308,7 +308,7 @@ const (
 // maxStackText bounds the text of the stacks of the fleet, as the record holds it.
 const maxStackText = 48 << 20
 
-// Other stands for a stack in what goes together as one.
+// Other is the index of the stack for merged stacks.
 const Other = -1
 
 // interned are the stacks of the whole fleet, each once, by their identity across binaries: a fleet that is

@@ -117,7 +117,7 @@ type judgement struct {
 // stale is the share of the survey after which a target that is still listed has to have been read to be clean.
 const stale = 0.75
 
-// all stands for the total of a target's goroutines.
+// all is the index of the stack for all goroutines of a target.
 const all = -2
 
 // target judges every series of one.
@@ -263,7 +263,7 @@ func (j *judgement) series(t *Series, stack int, counts Counts, share float64) *
 	return g
 }
 
-// stops says what stands in the way of calling growth a leak.
+// stops explains why growth is not called a leak.
 var stops = map[string]string{
 	"lower limit":  "the size of the growth is uncertain",
 	"trend":        "with this number of targets it may be chance",
@@ -314,8 +314,8 @@ func sizes(y []float64) map[float64]float64 {
 	return m
 }
 
-// fall is what a stack lost steadily, from the first sweep to the last, in the target that is worse off than 99 in 100 of
-// those that have it, 0 where it lost nothing.
+// fall returns the steady decline of a stack from the first to the last sweep, at the 99th percentile of the targets
+// that have it. It is 0 without a decline.
 func (j *judgement) fall(stack int) float64 {
 	if known, ok := j.lost[stack]; ok {
 		return known
@@ -377,7 +377,7 @@ func rises(y []float64) int {
 	return n
 }
 
-// stacks completes what was found on each and puts them in order: in most targets first, then the worst.
+// stacks completes the findings of each stack and sorts them: those in most targets first, then the worst.
 func (j *judgement) stacks() {
 	on, typical := j.census()
 	for stack, sv := range j.byStack {

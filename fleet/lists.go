@@ -18,8 +18,8 @@ import (
 // maxList bounds a list of targets.
 const maxList = 16 << 20
 
-// List is a file with the URL of a target a line, for a fleet without Kubernetes. It is read before every
-// sweep, so targets come and go with its lines; empty ones and those that begin with # are none.
+// List is a file with one URL of a target per line, for a fleet without Kubernetes. It is read before every sweep, so
+// targets appear and disappear with its lines. Empty lines and lines that begin with # are ignored.
 type List struct {
 	// File is the file, "-" for standard input, which is read once.
 	File  string

@@ -60,7 +60,7 @@ func (sv *StackVerdict) page(v *Verdict) reports.FleetStack {
 	return s
 }
 
-// growsIn is "3 of 1000", of those that were judged.
+// growsIn is "3 of 1000": the targets with growth, of the judged ones.
 func (sv *StackVerdict) growsIn(v *Verdict) string {
 	if sv.Leaking == 0 {
 		return fmt.Sprintf("%d undecided", sv.Undecided)

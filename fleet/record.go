@@ -31,7 +31,7 @@ const (
 	sealedSince  = 2
 )
 
-// maxRecord bounds what is read back.
+// maxRecord bounds the size of a record in bytes.
 const maxRecord = 512 << 20
 
 // Record is what a survey measured. It holds counts and no profiles: a thousand targets in thirty sweeps are
@@ -44,7 +44,7 @@ type Record struct {
 	Finished time.Time     `json:"finished,omitzero"`
 	Every    leak.Duration `json:"every"`
 	For      leak.Duration `json:"for"`
-	// Bounds are those that the survey was judged with.
+	// Bounds are the bounds of the judgement.
 	Bounds Bounds `json:"bounds"`
 	// Counter is the metric, or the pprof label, that counts operations; "" if growth is per hour.
 	Counter string  `json:"counter,omitempty"`
@@ -60,12 +60,12 @@ type Record struct {
 	Targets []*Series `json:"targets"`
 }
 
-// After its targets a record on disk has the SHA-256 of all that stands before this.
+// A record on disk ends with the SHA-256 of everything before this text.
 const digest = `],"sha256":"`
 
 // Sweep is one reading of all targets.
 type Sweep struct {
-	// Seconds is when it began, since the first; Took is how long it took.
+	// Seconds is the start of the sweep, relative to the first one. Took is its duration in seconds.
 	Seconds float64 `json:"seconds"`
 	Took    float64 `json:"took"`
 	Listed  int     `json:"listed"`
@@ -73,7 +73,7 @@ type Sweep struct {
 	Failed  int     `json:"failed,omitempty"`
 }
 
-// Series is what was read of one target.
+// Series are the readings of one target.
 type Series struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -84,10 +84,10 @@ type Series struct {
 	// Failures are readings that did not come about, LastError the last reason.
 	Failures  int    `json:"failures,omitempty"`
 	LastError string `json:"lastError,omitempty"`
-	// NoCounter is why operations are not known, "" where they are.
+	// NoCounter is why operations are unknown, "" if they are known.
 	NoCounter string `json:"noCounter,omitempty"`
-	// Seconds are when each point was read, since the first sweep. After many sweeps a point stands for
-	// several of them, and its counts are their least.
+	// Seconds are the times of the points, relative to the first sweep. After many sweeps, a point represents several
+	// of them, and its counts are their minimum.
 	Seconds []float64 `json:"seconds"`
 	// Operations are what the counter said at each point; nil where some point has none.
 	Operations []float64 `json:"operations,omitempty"`
@@ -95,14 +95,15 @@ type Series struct {
 	Groups     []*Group  `json:"groups"`
 
 	byStack map[int]*Group
-	// stride is how many sweeps a point stands for, 0 for one; the last stands for held of them so far.
+	// stride is the number of sweeps per point, 0 for one. held is the number of sweeps that the last point represents
+	// so far.
 	stride, held int
 	// latest is what the counter said last, and lost is set once it said nothing.
 	latest float64
 	lost   bool
 	// uncounted is how many readings in a row have failed for their counter alone.
 	uncounted int
-	// vitals are the counters of its process when it was last read, where they are read.
+	// vitals are the last counters of its process, if they are read.
 	vitals leak.Vitals
 }
 
@@ -116,7 +117,7 @@ type Group struct {
 // Counts has one count per point. In JSON, a constant series is one number.
 type Counts []int32
 
-// MarshalJSON writes a list or, of more than one that are all the same, a number.
+// MarshalJSON writes a list, or a number if it has several equal elements.
 func (c Counts) MarshalJSON() ([]byte, error) {
 	if len(c) > 1 && slices.Max(c) == slices.Min(c) {
 		return strconv.AppendInt(nil, int64(c[0]), 10), nil
@@ -180,7 +181,7 @@ func (s *Series) largest(n float64) float64 {
 	return n
 }
 
-// add takes one reading in; operations is NaN where it is not known.
+// add adds one reading. operations is NaN if unknown.
 func (s *Series) add(seconds, operations float64, total int64, counts []count) {
 	if s.byStack == nil {
 		return // one that there was no room for
@@ -288,9 +289,8 @@ func (s *Series) end() {
 	}
 }
 
-// Write writes the record into a run directory, whole or not at all. Targets are written one after the other:
-// the record as one text, of a fleet with many stacks after many sweeps, takes several times its own memory. None of
-// its texts has one of the secrets.
+// Write writes the record into a run directory atomically, without the secrets. It writes one target after the other,
+// because the text of a large fleet would need several times the memory of its record.
 func (r *Record) Write(dir rundir.Dir, secrets ...string) error {
 	clean := rundir.Secrets(secrets).JSONRedactor()
 	return dir.WriteWith(RecordFile, func(w io.Writer) error {

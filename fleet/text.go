@@ -103,7 +103,7 @@ func table(b *strings.Builder, v *Verdict) {
 	}
 }
 
-// details shows, of each stack that leaks, where it comes from and its worst targets.
+// details prints the origin and the worst targets of each stack that leaks.
 func details(b *strings.Builder, v *Verdict) {
 	for i := range v.Stacks {
 		s := &v.Stacks[i]

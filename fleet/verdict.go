@@ -12,7 +12,7 @@ import (
 // VerdictSchema is the version of the verdict's JSON form.
 const VerdictSchema = 1
 
-// Verdict is what was concluded from a record.
+// Verdict is the conclusion from a record.
 type Verdict struct {
 	Schema  int          `json:"schema"`
 	Outcome leak.Outcome `json:"outcome"`
@@ -40,7 +40,7 @@ type Verdict struct {
 	Needed           int     `json:"needed"`
 	// Floor is the smallest growth per hour of one target that would have been detected.
 	Floor float64 `json:"floor"`
-	// Stacks are those that grow, in most targets first.
+	// Stacks are the growing stacks, those in most targets first.
 	Stacks []StackVerdict `json:"stacks"`
 	// NotJudged are the targets that could not be judged, with the reason.
 	NotJudged []Unjudged    `json:"notJudged"`
@@ -68,9 +68,9 @@ type Unjudged struct {
 
 // StackVerdict is one stack in the whole fleet.
 type StackVerdict struct {
-	// Stack is nil for the goroutines of a target in all, where they grow on no single one.
+	// Stack is nil for all goroutines of a target, if no single stack grows.
 	Stack *leak.Stack `json:"stack,omitempty"`
-	// Leaking and Undecided count the targets in which the stack grows, On those that had it at any time.
+	// Leaking and Undecided count the targets in which the stack grows. On counts the targets that ever had it.
 	Leaking   int `json:"leaking"`
 	Undecided int `json:"undecided"`
 	On        int `json:"on"`
@@ -88,7 +88,7 @@ type StackVerdict struct {
 type Growth struct {
 	Target  string       `json:"target"`
 	Outcome leak.Outcome `json:"outcome"`
-	// Reason is what stands in the way of calling it a leak, "" where nothing does.
+	// Reason is why growth is not called a leak, "" if it is.
 	Reason string `json:"reason,omitempty"`
 	From   int    `json:"from"`
 	To     int    `json:"to"`
@@ -96,7 +96,7 @@ type Growth struct {
 	PerHour float64 `json:"perHour"`
 	Low     float64 `json:"low"`
 	High    float64 `json:"high"`
-	// PerOperation is the slope over operations, nil where they are not known; it is then what was judged.
+	// PerOperation is the slope over operations, nil if they are unknown. If it is set, it was judged.
 	PerOperation *float64    `json:"perOperation,omitempty"`
 	Gates        []leak.Gate `json:"gates"`
 	// Seconds and Counts are the points.

@@ -56,7 +56,7 @@ type RecordSummary struct {
 // VariantSummary is a variant's record without its samples and stacks.
 type VariantSummary struct {
 	Name string `json:"name"`
-	// Replica is the one that this is of, of several; 0 where there was one alone.
+	// Replica is the number of the replica, 0 if there is only one.
 	Replica    int              `json:"replica,omitempty"`
 	Subject    leak.SubjectInfo `json:"subject"`
 	Operations int              `json:"operations"`

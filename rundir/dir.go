@@ -32,7 +32,7 @@ const Unfinished = ".tmp-"
 // ReplicaDir is the folder of one of several replicas, from 1, below that of its variant.
 func ReplicaDir(replica int) string { return "replica-" + strconv.Itoa(replica) }
 
-// maxJSON bounds what is read back: a record of 100 rounds with 10,000 stacks stays below it.
+// maxJSON bounds the size of a JSON file in bytes. A record of 100 rounds with 10,000 stacks is smaller.
 const maxJSON = 512 << 20
 
 // Dir is the folder of one run.
@@ -43,13 +43,13 @@ func (d Dir) Path(elem ...string) string {
 	return filepath.Join(append([]string{string(d)}, elem...)...)
 }
 
-// WriteFile writes a file of the run directory whole or not at all. It does not make the run directory:
-// one that was removed has lost what the record refers to.
+// WriteFile writes a file of the run directory atomically. It does not create the run directory: if somebody removed
+// it, the files of the record are lost.
 func (d Dir) WriteFile(name string, data []byte) error {
 	return d.WriteWith(name, write(data))
 }
 
-// WriteWith is WriteFile for what is written piece by piece.
+// WriteWith is WriteFile with a function that writes the content.
 func (d Dir) WriteWith(name string, write func(io.Writer) error) error {
 	if _, err := os.Stat(string(d)); err != nil {
 		return diskHint(fmt.Errorf("run directory: %w", err))
@@ -57,7 +57,7 @@ func (d Dir) WriteWith(name string, write func(io.Writer) error) error {
 	return writeFile(d.Path(name), write)
 }
 
-// WriteFile writes a file whole or not at all, readable by the user alone, and makes its folder.
+// WriteFile writes a file atomically. Only the user can read it. It creates the folder.
 func WriteFile(path string, data []byte) error { return writeFile(path, write(data)) }
 
 func write(data []byte) func(io.Writer) error {
@@ -133,14 +133,14 @@ func (d Dir) writeJSON(name string, v any) error {
 	return nil
 }
 
-// ReadRecord reads run.json. Of one that is damaged it takes the whole rounds before the damage, and says so
-// in the record's Failure; one that was changed since has a warning. It refuses what is newer than this build.
+// ReadRecord reads run.json. From a damaged record it returns the complete rounds before the damage, and the Failure of
+// the record describes it. A record that was changed has a warning. A record of a newer version of leakrig is an error.
 func (d Dir) ReadRecord() (*leak.Record, error) {
 	r, _, err := d.readRecord()
 	return r, err
 }
 
-// readRecord also returns what is wrong with the record's own checksum.
+// readRecord also returns the state of the record's own checksum.
 func (d Dir) readRecord() (*leak.Record, Seal, error) {
 	data, err := d.readFile(RecordFile)
 	if err != nil {
@@ -192,7 +192,7 @@ func (d Dir) ReadVerdict() (*leak.Verdict, error) {
 // WriteSources writes sources.json.
 func (d Dir) WriteSources(s Sources) error { return d.writeJSON(SourcesFile, s) }
 
-// ReadSources reads sources.json, nil where there is none.
+// ReadSources reads sources.json, nil if there is none.
 func (d Dir) ReadSources() (Sources, error) {
 	var s Sources
 	if err := d.readJSON(SourcesFile, &s); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -201,7 +201,7 @@ func (d Dir) ReadSources() (Sources, error) {
 	return s, nil
 }
 
-// ReadVerdictFile reads a verdict.json that lies anywhere, or that of a run directory.
+// ReadVerdictFile reads a verdict.json, or that of a run directory.
 func ReadVerdictFile(path string) (*leak.Verdict, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return Dir(path).ReadVerdict()

@@ -25,7 +25,7 @@ type Log struct {
 	dropped int64
 }
 
-// OpenLog opens a log for more output, and makes it where there is none.
+// OpenLog opens a log to append output, and creates it if necessary.
 func OpenLog(path string) (*Log, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

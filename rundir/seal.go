@@ -36,7 +36,7 @@ func (s Seal) Holds() bool { return len(s.Altered) == 0 && !s.Unsealed }
 // maxAltered is how many altered files a seal names.
 const maxAltered = 3
 
-// String says in a sentence what is wrong, "" where the seal holds.
+// String describes the problem in a sentence, "" if the seal holds.
 func (s Seal) String() string {
 	switch n := len(s.Altered); {
 	case n > maxAltered:
@@ -77,7 +77,7 @@ func checkSum(to string, text []byte) (sealed, fits bool) {
 	return true, i >= 0 && bytes.Equal(sealedFor(to, append(slices.Clone(text[:i]), "\n}"...)), text)
 }
 
-// recordSum is the checksum that run.json carries, "" where it has none.
+// recordSum returns the checksum in run.json, "" if it has none.
 func (d Dir) recordSum() string {
 	f, err := os.Open(d.Path(RecordFile))
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"unicode"
 )
 
-// Redacted stands where a secret stood.
+// Redacted replaces a secret.
 const Redacted = "REDACTED"
 
-// A value of minSecret bytes or more is looked for everywhere, one of minWord bytes or more only as a whole word, and
-// only if it is not made of letters alone: shorter ones, and short words, are too common in other texts.
+// A value of minSecret bytes or more is replaced everywhere. A value of minWord bytes or more is replaced only as a
+// whole word, and only if it has characters other than letters. Shorter values are too common in other texts.
 const (
 	minSecret = 6
 	minWord   = 4
@@ -258,7 +258,7 @@ var references = func() map[string]bool {
 	return all
 }()
 
-// number is what is a number and nothing else.
+// number matches texts that are only a number.
 var number = regexp.MustCompile(`^[+-]?[0-9][0-9._]*([eE][+-]?[0-9]+)?$`)
 
 // RedactJSON returns a JSON text without the secrets in its strings. Keys, numbers, and names that other members refer

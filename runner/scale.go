@@ -24,7 +24,7 @@ const (
 	// warmOperations and warmTime end the warm-up, whichever comes first.
 	warmOperations, warmTime = 20, time.Second
 	controlTime              = 500 * time.Millisecond
-	// Growth lingers only if it was more than fewUnits, and if more than one in lingering of it remains.
+	// Growth of at most fewUnits does not linger. Neither does growth of which only one in lingering is left.
 	fewUnits, lingering = 5.0, 20
 	lingerSlack         = 10 * time.Second
 	// calmLooks is the number of measurements in a row without a decline that end the wait for lingering resources.

@@ -14,7 +14,7 @@ import (
 	"github.com/leakrig/leakrig/terminal"
 )
 
-// localDiagnoses are those that have nothing to do with clusters.
+// localDiagnoses returns the diagnoses that are unrelated to clusters.
 func localDiagnoses(ctx context.Context) []cluster.Diagnosis {
 	out, err := exec.CommandContext(ctx, "go", "version").Output()
 	if err != nil {

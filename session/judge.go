@@ -161,7 +161,7 @@ type Conclusion struct {
 	Write bool
 	// Fresh is set for the run itself: an interruption belongs to it, not to a later look at its record.
 	Fresh bool
-	// stored is a verdict that the new one must not be worse than, nil where there is none.
+	// stored is the verdict of a ratchet, nil without one. The new verdict must not be worse.
 	stored *leak.Verdict
 	// Own is the source that the subject was just built from, nil where none was.
 	Own *subjects.OwnSource
@@ -208,7 +208,7 @@ func writeReports(dir rundir.Dir, in reports.Input) error {
 	return errors.Join(errs...)
 }
 
-// renderFile writes a report whole or not at all.
+// renderFile writes a report atomically.
 func renderFile(path string, f reports.Format, in reports.Input) error {
 	var b bytes.Buffer
 	if err := f.Render(&b, in); err != nil {

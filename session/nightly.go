@@ -25,7 +25,7 @@ const (
 	nightLock   = ".nightly.lock"
 	nightPage   = "nightly.md"
 	historyPage = "index.html"
-	// maxSummary bounds what is read of a run's summary for the page of the night.
+	// maxSummary bounds the size of a run's summary on the page of the night, in bytes.
 	maxSummary = 1 << 20
 )
 
@@ -39,7 +39,7 @@ type Night struct {
 // planned is a scenario to be run.
 type planned struct {
 	name string
-	// left is why it is not run after all, "" where it is.
+	// left is why the scenario is not run, "" if it is.
 	left string
 	// noCluster is set if it has no cluster, ownCluster if it must have its own: some options make no sense then.
 	noCluster, ownCluster bool
@@ -68,7 +68,7 @@ func (f *Options) runNight(ctx context.Context, out io.Writer, args []string) (i
 	return f.runEach(ctx, out, plan)
 }
 
-// plan decides what is run. A scenario that cannot be read stays in it, so that it counts.
+// plan selects the scenarios to run. It includes scenarios that cannot be read, so that they count.
 func (f *Options) plan(args []string) ([]planned, error) {
 	names, err := NightNames(args)
 	if err != nil {

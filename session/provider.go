@@ -22,8 +22,8 @@ type Provider struct {
 	leak.Provider
 }
 
-// ChooseProvider chooses a provider that the scenario allows; the zero value where it needs no cluster. auto
-// takes the first that can boot here, and says why another was passed over.
+// ChooseProvider chooses a provider that the scenario allows. It returns the zero value if the scenario needs no
+// cluster. auto chooses the first provider that can boot here, and reports why it skipped others.
 func (f *Options) ChooseProvider(ctx context.Context, s *leak.Scenario, variants []leak.Variant, p leak.Progress) (Provider, error) {
 	var none Provider
 	bad := func(hint, problem string) error {

@@ -20,7 +20,7 @@ import (
 // of their scenario, and not the newest of their scenario with their result.
 type PruneRule struct{ Days, Last int }
 
-// DefaultRule keeps a month, and of what is run rarely the last ten.
+// DefaultRule keeps runs of the last 30 days, and the last ten runs of each scenario.
 func DefaultRule() PruneRule { return PruneRule{Days: 30, Last: 10} }
 
 // Clean removes the old run directories below dir, and updates the page of all runs. With dry, it only lists them.
@@ -90,7 +90,7 @@ func prune(ctx context.Context, w io.Writer, dir string, rule PruneRule) (int, e
 	return removed, errors.Join(errs...)
 }
 
-// ownRuns are the run directories that may be removed at all, and why others may not.
+// ownRuns returns the run directories that may be removed, and why others may not.
 func ownRuns(ctx context.Context, dir string) (own []reports.HistoryRun, foreign []string, err error) {
 	dirs, err := findRuns(ctx, dir)
 	if err != nil {

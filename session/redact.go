@@ -17,7 +17,7 @@ import (
 	"github.com/leakrig/leakrig/scenarios"
 )
 
-// Private is what of a run must not be kept, and what is kept in its place.
+// Private has the secrets of a run, and the texts without them that are kept.
 type Private struct {
 	Secrets rundir.Secrets
 	// Text and scenario are the redacted scenario.
@@ -68,7 +68,7 @@ func KnownSecrets(args []string) rundir.Secrets {
 // maxToken bounds a file with a token.
 const maxToken = 1 << 20
 
-// TokenOf is the token in a file, "" where it cannot be read: who uses the file says so.
+// TokenOf returns the token in a file, "" if it cannot be read. The user of the file reports that error.
 func TokenOf(name, dir string) string {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(dir, name)
@@ -82,8 +82,8 @@ func TokenOf(name, dir string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// KeptArgs is a command line as records keep it. The values of secret parameters go even where they are too short to be
-// looked for elsewhere.
+// KeptArgs returns a command line for records. It removes the values of secret parameters also if they are too short
+// for the search in other texts.
 func KeptArgs(args []string, parameters map[string]string, secrets rundir.Secrets) []string {
 	kept := slices.Clone(args)
 	for i, arg := range kept {

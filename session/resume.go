@@ -122,8 +122,8 @@ func (f *Options) chosen(s *leak.Scenario) []string {
 	return names
 }
 
-// newest is the newest run directory of the same scenario with the same parameters and variants, "" where there
-// is none.
+// newest returns the newest run directory of the same scenario with the same parameters and variants, "" if there is
+// none.
 func (f *Options) newest(s *leak.Scenario, text []byte) rundir.Dir {
 	entries, err := os.ReadDir(filepath.Join(f.RunsDir, s.Metadata.Name))
 	if err != nil {

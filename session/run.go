@@ -120,7 +120,7 @@ func (f *Options) newProgress(secrets *rundir.Secrets) *terminal.Progress {
 	return p
 }
 
-// repeat runs a scenario several times and reports how often it was as expected.
+// repeat runs a scenario several times and reports how many runs were as expected.
 func (f *Options) repeat(w io.Writer, once func() (int, error)) (int, error) {
 	var codes []int
 	met, whole := 0, 0

@@ -57,7 +57,7 @@ func byTime(a, b string) int {
 // runDirName is what newRunDir calls a run directory.
 var runDirName = regexp.MustCompile(`^\d{8}T\d{6}Z(-\d+)?$`)
 
-// CacheDir is the folder for what is built once and used again.
+// CacheDir returns the folder for builds.
 func CacheDir() (string, error) {
 	dir := os.Getenv("LEAKRIG_CACHE")
 	if dir == "" {

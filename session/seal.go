@@ -10,7 +10,7 @@ import (
 	"github.com/leakrig/leakrig/rundir"
 )
 
-// withWarning puts what is wrong with a record's seal among its warnings, once.
+// withWarning adds the problem of a record's seal to its warnings, once.
 func withWarning(r *leak.Record, seal rundir.Seal) {
 	if seal.Holds() {
 		return
@@ -19,7 +19,7 @@ func withWarning(r *leak.Record, seal rundir.Seal) {
 	r.Warnings = append(r.Warnings, seal.String())
 }
 
-// WarnSeal says on standard error what is wrong with the seal of a run directory.
+// WarnSeal prints the problem of a run directory's seal to standard error.
 func WarnSeal(dir string, seal rundir.Seal, accepted bool) {
 	if seal.Holds() {
 		return
@@ -30,8 +30,8 @@ func WarnSeal(dir string, seal rundir.Seal, accepted bool) {
 	}
 }
 
-// SealedCode is the exit code of a command that has read a record: never 0 where its seal does not hold, unless that is
-// accepted.
+// SealedCode returns the exit code of a command that has read a record. It is never 0 if the seal does not hold and
+// this is not accepted.
 func SealedCode(code int, seal rundir.Seal, accepted bool) int {
 	if code == leak.ExitMet && !seal.Holds() && !accepted {
 		return leak.ExitInconclusive

@@ -12,8 +12,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// otherVersions puts the modules of --with where they belong: into the pins of the variants that have commands
-// of the node, else into the build.
+// otherVersions applies the modules of --with: to the pins of the variants that have commands of the node, and else to
+// the build.
 func (f *Options) otherVersions(s *leak.Scenario, variants []leak.Variant) ([]leak.Variant, []leak.Module, error) {
 	var with []leak.Module
 	for _, word := range f.With {

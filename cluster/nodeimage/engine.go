@@ -37,7 +37,7 @@ func (o Options) has(ctx context.Context, ref string) (bool, error) {
 	return out != "", err
 }
 
-// ask is run of a command that takes no time, without blanks around what it says.
+// ask runs a short command and returns its trimmed output.
 func (o Options) ask(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askTime, fmt.Errorf("%s did not answer in %s", o.Engine, askTime))
 	defer cancel()

@@ -61,7 +61,7 @@ func pinned(pins []leak.NodePin) ([]command, error) {
 	return commands, nil
 }
 
-// PinnedPaths are the paths on a node of the commands that a pin stands for.
+// PinnedPaths returns the paths of the commands of a pin on a node.
 func PinnedPaths(p leak.NodePin) ([]string, error) {
 	commands, err := pinned([]leak.NodePin{p})
 	var paths []string
@@ -171,7 +171,7 @@ func (o Options) lay(ctx context.Context, base, ref, container string, entries [
 	if err := o.removeContainer(ctx, container); err != nil { // of a process that was killed
 		return err
 	}
-	// An interrupted command may have been carried out all the same.
+	// An interrupted command may have been executed.
 	defer func() { err = errors.Join(err, o.removeContainer(ctx, container)) }()
 	if _, err := run(ctx, nil, o.Engine, "create", "--name="+container, "--network=none", "--label="+overlayLabel, base); err != nil {
 		return err

@@ -68,7 +68,7 @@ func (d debian) hash() string {
 // debootstrapTime bounds a debootstrap whose mirror answers too slowly to ever end.
 const debootstrapTime = 20 * time.Minute
 
-// rootfs returns the path of Debian's rootfs as a tar, out of the cache where it has it.
+// rootfs returns the path of a tar with Debian's root file system, from the cache if it is there.
 func (b *builder) rootfs(ctx context.Context) (string, error) {
 	file := filepath.Join(b.dir, "rootfs-"+b.recipe.debian.hash()+".tar")
 	if _, err := os.Stat(file); err == nil {
@@ -101,7 +101,7 @@ func (b *builder) rootfs(ctx context.Context) (string, error) {
 	return file, nil
 }
 
-// requirements returns the path of debootstrap, or an error that names what is missing.
+// requirements returns the path of debootstrap, or an error with the missing packages.
 func requirements() (string, error) {
 	const hint = "build the image on a Debian machine, then carry it over with `docker save` and `docker load`"
 	if runtime.GOOS != "linux" {
@@ -215,7 +215,7 @@ func asOnDisk(name, file string) (entry, error) {
 	return e, err
 }
 
-// writeFile writes a tar that is there as a whole or not at all.
+// writeFile writes a tar atomically.
 func writeFile(ctx context.Context, file string, entries []entry) error {
 	tmp, err := os.CreateTemp(filepath.Dir(file), "tmp-")
 	if err != nil {

@@ -21,15 +21,15 @@ const (
 type Options struct {
 	// Kubernetes is the version: v1.34.4.
 	Kubernetes string
-	// Engine is the command line, docker or podman, that the image is looked up with and loaded into.
+	// Engine is the command line that finds and loads the image: docker or podman.
 	Engine string
-	// Cache is leakrig's folder for what is built once.
+	// Cache is leakrig's folder for builds.
 	Cache    string
 	Progress leak.Progress
 }
 
-// Tag is the reference of the image for these options, present or not. It asks neither engine nor
-// network.
+// Tag returns the reference of the image for these options. It uses neither the engine nor the network, and the image
+// may not exist.
 func Tag(o Options) (string, error) {
 	r, err := o.recipe()
 	if err != nil {

@@ -86,7 +86,7 @@ func arrange(entries []entry) ([]entry, error) {
 	for _, e := range byName {
 		sorted = append(sorted, e)
 	}
-	// The folder sorts before what is in it.
+	// A folder sorts before its content.
 	slices.SortFunc(sorted, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	return sorted, nil
 }
@@ -140,7 +140,7 @@ func stream(ctx context.Context, entries []entry) io.ReadCloser {
 	return r
 }
 
-// indexed is a tar on disk whose files can be read one by one.
+// indexed is a tar on disk with random access to its files.
 type indexed map[string]entry
 
 // index reads the headers of a tar that writeTar wrote.
@@ -159,7 +159,7 @@ func index(file string) (indexed, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		// Unbuffered, the tar reader has read headers alone: the content starts where the file stands.
+		// The tar reader is unbuffered and has read only headers, so the content begins at the current offset.
 		start, err := f.Seek(0, io.SeekCurrent)
 		if err != nil {
 			return nil, err

@@ -39,7 +39,7 @@ func packetFilters(base indexed) ([]entry, error) {
 	return entries, nil
 }
 
-// closure collects programs and what they are linked with.
+// closure collects programs and their shared libraries.
 type closure struct {
 	base      indexed
 	libraries map[string]string // path by soname

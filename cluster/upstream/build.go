@@ -53,7 +53,7 @@ type Module struct {
 
 // Builder builds commands of upstream modules.
 type Builder struct {
-	// Cache is the folder for what was built.
+	// Cache is the folder for builds.
 	Cache    string
 	Progress leak.Progress
 }
@@ -96,7 +96,7 @@ func cacheHint(err error) error {
 	return leak.WithHint(err, "LEAKRIG_CACHE names another folder for what is built once")
 }
 
-// folder is where the cache keeps what was built with these pins.
+// folder returns the folder in the cache for builds with these pins.
 func folder(cache string, m Module, p pin) string {
 	return filepath.Join(cache, "upstream", m.name+"-"+m.version+"-"+runtime.GOOS+"-"+runtime.GOARCH+"-"+fingerprint(p, m.stamp))
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// Source returns the folder of a module's source, which the go command downloads where it has to. sum is
-// the sum that the module must have, as in a go.sum file.
+// Source returns the folder of a module's source, which the go command downloads if necessary. sum is the checksum of
+// the module, as in a go.sum file.
 func Source(ctx context.Context, path, version, sum string) (string, error) {
 	m := module.Version{Path: path, Version: version}
 	d, err := download(ctx, m)

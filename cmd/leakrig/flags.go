@@ -40,7 +40,7 @@ func (o *oneOf) Set(word string) error {
 // textFormats are what commands print that write no report.
 func textFormats() []string { return []string{"text", "json"} }
 
-// usage marks an error of the command line, with the hint what was probably meant.
+// usage marks an error of the command line, with a hint.
 func usage(c *cobra.Command, err error) error {
 	if err == nil {
 		return nil
@@ -55,7 +55,8 @@ func usage(c *cobra.Command, err error) error {
 	return &leak.UsageError{Err: leak.WithHint(err, "%s", hint)}
 }
 
-// operands says what c takes, where it was given more or less: cobra's own words name no operand.
+// operands describes the operands of c if there are too few or too many of them. The messages of cobra do not name
+// them.
 func operands(c *cobra.Command, args []string, err error) error {
 	if err == nil || !strings.Contains(err.Error(), " arg(s)") {
 		return err
@@ -68,7 +69,7 @@ func operands(c *cobra.Command, args []string, err error) error {
 	return fmt.Errorf("%s takes %s, and was given %s", c.CommandPath(), takes, given)
 }
 
-// unknownFlag is the flag that err complains of, "" where it complains of something else.
+// unknownFlag returns the unknown flag in err, "" for another error.
 func unknownFlag(err error) string {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
