@@ -536,7 +536,7 @@ const minEach = 256
 
 // heldBy is ", held by main.registry" if one holder has gained most of an allocation site.
 func heldBy(vv *leak.VariantVerdict, g leak.StackGrowth) string {
-	if held := vv.Holders.MostOf(g.ID); held != nil && g.Probe == "" {
+	if held := vv.Holders.Of(g.Probe).MostOf(g.ID); held != nil {
 		return ", held by " + held.Holder
 	}
 	return ""
@@ -544,10 +544,14 @@ func heldBy(vv *leak.VariantVerdict, g leak.StackGrowth) string {
 
 // holding is ", each holding 14.7 KiB of heap" for a leak of goroutines.
 func holding(vv *leak.VariantVerdict, f *leak.Finding) string {
-	if vv.Holders == nil || f.Unit != "goroutines" || len(f.Stacks) == 0 || f.Stacks[0].Probe != "" {
+	if f.Unit != "goroutines" || len(f.Stacks) == 0 {
 		return ""
 	}
-	for _, r := range vv.Holders.Goroutines {
+	h := vv.Holders.Of(f.Stacks[0].Probe)
+	if h == nil {
+		return ""
+	}
+	for _, r := range h.Goroutines {
 		if each := r.Each(); r.Stack == f.Stacks[0].ID && each >= minEach {
 			return fmt.Sprintf(", each holding %s of heap", display.Value(each, "bytes"))
 		}

@@ -70,6 +70,19 @@ func Overlay(goroot, cache string) (file string, err error) {
 	return file, writeOnce(file, text)
 }
 
+// EndpointHash identifies what Overlay adds to a program.
+func EndpointHash() string {
+	hash := sha256.New()
+	for _, name := range []string{"heapdump", "memfd_linux", "memfd_other"} {
+		text, err := endpointSource.ReadFile("heapdump/" + name + ".go")
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		hash.Write(text)
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:6])
+}
+
 // serveHeapDump returns net/http/pprof with heap dumps. The method that is changed here serves every profile.
 func serveHeapDump(source []byte) ([]byte, error) {
 	fset := token.NewFileSet()

@@ -69,6 +69,7 @@ func request(ctx context.Context, client *http.Client, pprof string) (*http.Resp
 	if err != nil {
 		return nil, err
 	}
+	answer := ErrNoEndpoint
 	for _, address := range addresses {
 		resp, err := httpclient.Get(ctx, client, address, nil)
 		switch {
@@ -76,13 +77,12 @@ func request(ctx context.Context, client *http.Client, pprof string) (*http.Resp
 			return nil, err
 		case resp.StatusCode == http.StatusOK && resp.Header.Get(heapdump.PauseHeader) != "":
 			return resp, nil
+		case resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusNotFound:
+			answer = fmt.Errorf("heap dump: %s", resp.Status)
 		}
 		resp.Body.Close()
-		if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusNotFound {
-			return nil, fmt.Errorf("heap dump: %s", resp.Status)
-		}
 	}
-	return nil, ErrNoEndpoint
+	return nil, answer
 }
 
 // endpoints returns where a process may serve heap dumps: where the package registers itself, and in place of the

@@ -1,6 +1,9 @@
 package leak
 
-import "math"
+import (
+	"math"
+	"strings"
+)
 
 // HeapDump is what was read of a process's heap dump.
 type HeapDump interface {
@@ -14,10 +17,20 @@ type Holders struct {
 	Problem string `json:"problem,omitempty"`
 	// Pauses are how long the process stopped for each dump, in seconds.
 	Pauses []float64 `json:"pauses,omitempty"`
+	// Components are the holders of the observed components of the cluster, by name.
+	Components map[string]*Holders `json:"components,omitempty"`
 	// Growth is what holders gained of an allocation stack, largest first.
 	Growth []Held `json:"growth,omitempty"`
 	// Goroutines are the goroutines that alone hold memory, largest first.
 	Goroutines []Retained `json:"goroutines,omitempty"`
+}
+
+// Of returns the holders in the process that a probe reads, nil if they are unknown.
+func (h *Holders) Of(probe string) *Holders {
+	if component, _, ok := strings.Cut(probe, "/"); h != nil && ok {
+		return h.Components[component]
+	}
+	return h
 }
 
 // minHeld is the share of a site's growth from which one holder answers who holds it.

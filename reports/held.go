@@ -3,6 +3,7 @@ package reports
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -21,8 +22,8 @@ const leastHeld = 0.01
 
 // held describes who holds the objects of an allocation site, and what the goroutines of a stack hold.
 func (x variant) held(g leak.StackGrowth, unit string) []string {
-	h := x.Verdict.Holders
-	if h == nil || g.Probe != "" {
+	h := x.Verdict.Holders.Of(g.Probe)
+	if h == nil {
 		return nil
 	}
 	var lines []string
@@ -50,17 +51,22 @@ const mostlyHeld = 0.9
 
 // sitesOf returns the allocation sites whose growth the goroutines of a growing stack hold.
 func (x variant) sitesOf(g leak.StackGrowth) []leak.StackGrowth {
-	return slices.DeleteFunc(slices.Clone(x.Verdict.HeapGrowing), func(site leak.StackGrowth) bool { return x.heldByGoroutines(site) != g.ID })
+	return slices.DeleteFunc(slices.Clone(x.Verdict.HeapGrowing), func(site leak.StackGrowth) bool {
+		return component(site) != component(g) || x.heldByGoroutines(site) != g.ID
+	})
 }
 
 // heldByGoroutines returns the ID of the growing goroutine stack that holds the growth of an allocation site, or "".
 func (x variant) heldByGoroutines(site leak.StackGrowth) string {
-	if x.Verdict.Holders == nil || site.Probe != "" || site.Fingerprint || x.leadProbe() == "heap" {
+	h := x.Verdict.Holders.Of(site.Probe)
+	if h == nil || site.Fingerprint || leak.ProbeKind(x.leadProbe()) == "heap" {
 		return ""
 	}
-	for _, held := range x.Verdict.Holders.Growth {
+	for _, held := range h.Growth {
 		if held.Stack == site.ID && held.Share >= mostlyHeld && held.Goroutines != "" &&
-			slices.ContainsFunc(x.Verdict.Growing, func(g leak.StackGrowth) bool { return g.ID == held.Goroutines && g.Probe == "" }) {
+			slices.ContainsFunc(x.Verdict.Growing, func(g leak.StackGrowth) bool {
+				return g.ID == held.Goroutines && component(g) == component(site)
+			}) {
 			return held.Goroutines
 		}
 	}
@@ -124,20 +130,28 @@ func (s heldSite) Shown() bool { return s.Path != "" && s.Path != s.Holder }
 
 // WhoHolds returns the holders that gained most, largest first, without those that gained less than leastHeld of all.
 func (x variant) WhoHolds() []holder {
-	if x.Verdict.Holders == nil {
+	h := x.Verdict.Holders
+	if h == nil {
 		return nil
 	}
 	var list []holder
 	at, sum := map[string]int{}, 0.0
-	for _, held := range x.Verdict.Holders.Growth {
-		i, ok := at[held.Holder]
-		if !ok {
-			i, at[held.Holder] = len(list), len(list)
-			list = append(list, holder{Name: held.Holder})
+	add := func(prefix string, growth []leak.Held) {
+		for _, held := range growth {
+			name := prefix + held.Holder
+			i, ok := at[name]
+			if !ok {
+				i, at[name] = len(list), len(list)
+				list = append(list, holder{Name: name})
+			}
+			list[i].Bytes += held.Bytes
+			list[i].Sites = append(list[i].Sites, heldSite{held})
+			sum += max(held.Bytes, 0)
 		}
-		list[i].Bytes += held.Bytes
-		list[i].Sites = append(list[i].Sites, heldSite{held})
-		sum += max(held.Bytes, 0)
+	}
+	add("", h.Growth)
+	for _, name := range slices.Sorted(maps.Keys(h.Components)) {
+		add(name+": ", h.Components[name].Growth)
 	}
 	list = slices.DeleteFunc(list, func(h holder) bool { return h.Bytes < leastHeld*sum || h.Bytes <= 0 })
 	slices.SortStableFunc(list, func(a, b holder) int { return cmp.Compare(b.Bytes, a.Bytes) })
@@ -146,7 +160,7 @@ func (x variant) WhoHolds() []holder {
 
 // NoHolders says why a leak of memory has no holders, "" if it has or needs none.
 func (x variant) NoHolders() string {
-	if h := x.Verdict.Holders; h != nil && h.Problem != "" && x.leadProbe() == "heap" {
+	if h := x.Verdict.Holders.Of(x.leadProbe()); h != nil && h.Problem != "" && leak.ProbeKind(x.leadProbe()) == "heap" {
 		return "holders are unknown: " + h.Problem
 	}
 	return ""

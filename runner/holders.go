@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/leak/display"
@@ -15,55 +16,83 @@ const (
 	maxDumpedInPod = 256 << 20
 )
 
-// dump reads a heap dump of the subject, and of several replicas the first one. Without a dump it returns nil, and the
-// record has the reason. Holders explain a verdict, so a missing dump does not change it.
-func (m *measurement) dump(ctx context.Context) leak.HeapDump {
+// dump reads a heap dump of each observed process, by component. Of several replicas it dumps the first one. If a dump is
+// missing, the record has the reason. Holders explain a verdict, so a missing dump does not change it.
+func (m *measurement) dump(ctx context.Context) map[string]leak.HeapDump {
 	one := m.each()[0]
-	size, wanted := heapOf(one.record.Snapshots[0])
-	if m.HeapDump == nil || !wanted {
-		return nil
+	dumps := map[string]leak.HeapDump{}
+	if m.HeapDump == nil {
+		return dumps
 	}
-	one.record.Holders = &leak.Holders{}
-	target := one.subject.Target()
-	most := float64(maxDumped)
-	if target.Selector != "" {
-		most = maxDumpedInPod
+	for component, target := range one.observed() {
+		size, wanted := heapOf(one.record.Snapshots[0], component)
+		if !wanted {
+			continue
+		}
+		h := &leak.Holders{}
+		one.hold(component, h)
+		most := float64(maxDumped)
+		if target.Selector != "" {
+			most = maxDumpedInPod
+		}
+		if size > most {
+			h.Problem = fmt.Sprintf("the heap has %s, and leakrig dumps at most %s", display.Value(size, "bytes"), display.Value(most, "bytes"))
+			continue
+		}
+		dump, err := m.HeapDump(ctx, target)
+		if err != nil {
+			h.Problem = problem(err)
+			continue
+		}
+		dumps[component] = dump
 	}
-	if size > most {
-		one.record.Holders.Problem = fmt.Sprintf("the heap has %s, and leakrig dumps at most %s", display.Value(size, "bytes"), display.Value(most, "bytes"))
-		return nil
-	}
-	dump, err := m.HeapDump(ctx, target)
-	if err != nil {
-		one.record.Holders.Problem = problem(err)
-		return nil
-	}
-	return dump
+	return dumps
 }
 
-// heapOf returns the bytes in the heap of the subject, false if no probe reads them.
-func heapOf(s leak.Snapshot) (bytes float64, ok bool) {
+// hold puts the holders of a process into the record.
+func (m *measurement) hold(component string, h *leak.Holders) {
+	switch all := m.record.Holders; {
+	case component == "":
+		if all != nil {
+			h.Components = all.Components
+		}
+		m.record.Holders = h
+	case all == nil:
+		m.record.Holders = &leak.Holders{Components: map[string]*leak.Holders{component: h}}
+	case all.Components == nil:
+		all.Components = map[string]*leak.Holders{component: h}
+	default:
+		all.Components[component] = h
+	}
+}
+
+// heapOf returns the bytes in the heap of a component, "" for the program, and false if no probe reads them.
+func heapOf(s leak.Snapshot, component string) (bytes float64, ok bool) {
 	for _, sample := range s.Samples {
-		if bytes, ok := sample.Values["alloc"]; ok && leak.ProbeKind(sample.Probe) == sample.Probe {
+		of, _, found := strings.Cut(sample.Probe, "/")
+		if !found {
+			of = ""
+		}
+		if bytes, ok := sample.Values["alloc"]; ok && of == component {
 			return bytes, true
 		}
 	}
 	return 0, false
 }
 
-// hold records who holds what grew since the dump of the baseline.
-func (m *measurement) hold(ctx context.Context, baseline leak.HeapDump) {
-	if baseline == nil {
-		return
-	}
+// whoHolds records who holds what grew since the dumps of the baseline.
+func (m *measurement) whoHolds(ctx context.Context, baseline map[string]leak.HeapDump) {
 	one := m.each()[0]
-	m.watch("reading who holds memory")
-	dump, err := m.HeapDump(ctx, one.subject.Target())
-	if err != nil {
-		one.record.Holders.Problem = problem(err)
-		return
+	targets := one.observed()
+	for component, before := range baseline {
+		m.watch("reading who holds memory")
+		dump, err := m.HeapDump(ctx, targets[component])
+		if err != nil {
+			one.hold(component, &leak.Holders{Problem: problem(err)})
+			continue
+		}
+		one.hold(component, dump.Since(before, one.record.Stacks))
 	}
-	one.record.Holders = dump.Since(baseline, one.record.Stacks)
 }
 
 func problem(err error) string {

@@ -53,14 +53,22 @@ func TestHeapDumps(t *testing.T) {
 	}
 }
 
-// Only the heap of the program itself is dumped.
-func TestHeapOf(t *testing.T) {
-	component := leak.Sample{Probe: "containerd/heap", Values: map[string]float64{"alloc": 1}}
-	program := leak.Sample{Probe: "heap", Values: map[string]float64{"alloc": 2}}
-	if size, ok := heapOf(leak.Snapshot{Samples: []leak.Sample{component}}); ok {
-		t.Errorf("the heap of a component is taken for the program's, %v bytes", size)
+// Each process has its own heap, and its own holders.
+func TestHoldersOfComponents(t *testing.T) {
+	snapshot := leak.Snapshot{Samples: []leak.Sample{
+		{Probe: "containerd/heap", Values: map[string]float64{"alloc": 1}}, {Probe: "heap", Values: map[string]float64{"alloc": 2}}, {Probe: "goroutine", Values: map[string]float64{"count": 3}},
+	}}
+	for component, want := range map[string]float64{"containerd": 1, "": 2, "kubelet": 0} {
+		if size, ok := heapOf(snapshot, component); size != want || ok != (want > 0) {
+			t.Errorf("%q: %v bytes, %t", component, size, ok)
+		}
 	}
-	if size, ok := heapOf(leak.Snapshot{Samples: []leak.Sample{component, program}}); !ok || size != 2 {
-		t.Errorf("%v bytes, %t", size, ok)
+	m := &measurement{record: &leak.VariantRecord{}}
+	for component, problem := range map[string]string{"containerd": "a", "": "b", "kubelet": "c"} {
+		m.hold(component, &leak.Holders{Problem: problem})
+	}
+	h := m.record.Holders
+	if h.Of("heap").Problem != "b" || h.Of("containerd/heap").Problem != "a" || h.Of("kubelet/goroutine").Problem != "c" || h.Of("etcd/heap") != nil {
+		t.Errorf("%+v", h)
 	}
 }

@@ -160,7 +160,7 @@ func (m *measurement) rounds(ctx context.Context) error {
 	if err := m.measured(ctx); err != nil {
 		return err
 	}
-	m.hold(ctx, before)
+	m.whoHolds(ctx, before)
 	return nil
 }
 

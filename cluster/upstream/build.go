@@ -26,6 +26,7 @@ import (
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
 
+	"github.com/leakrig/leakrig/holders"
 	"github.com/leakrig/leakrig/leak"
 )
 
@@ -103,7 +104,7 @@ func folder(cache string, m Module, p pin) string {
 
 // fingerprint identifies builds with the same pins.
 func fingerprint(p pin, stamp []string) string {
-	parts := [][]byte{p.mod, p.sum, []byte(strings.Join(stamp, " "))}
+	parts := [][]byte{p.mod, p.sum, []byte(strings.Join(stamp, " ")), []byte(linking + holders.EndpointHash())}
 	if p.main != nil {
 		parts = append(parts, p.main)
 	}
@@ -131,15 +132,34 @@ func (b Builder) compile(ctx context.Context, m Module, dir string, p pin, pkg, 
 	}
 	tmp := filepath.Join(dir, command+".tmp")
 	defer os.Remove(tmp)
+	args := []string{"build", mode, "-tags", m.tags, "-v", "-trimpath", "-buildvcs=false", "-ldflags", strings.Join(append([]string{linking}, m.stamp...), " "), "-o", tmp}
+	// Without the endpoint for heap dumps, the holders of memory are unknown, and everything else works.
+	if overlay, err := b.overlay(ctx, dir); err == nil {
+		args = append(args, "-overlay="+overlay)
+	}
 	compiled := 0
 	err = c.golang(ctx, func(string) {
 		compiled++
 		b.Progress.Status("building %s %s: %d of at most %d packages compiled", command, m.version, compiled, packages)
-	}, "build", mode, "-tags", m.tags, "-v", "-trimpath", "-buildvcs=false", "-ldflags", strings.Join(append([]string{"-s", "-w"}, m.stamp...), " "), "-o", tmp, pkg)
+	}, append(args, pkg)...)
 	if err != nil {
 		return err
 	}
 	return os.Rename(tmp, filepath.Join(dir, command))
+}
+
+// linking omits DWARF, which is half of a binary. Symbols stay, because they name the global variables that hold memory.
+const linking = "-w"
+
+// overlay returns the overlay with the endpoint for heap dumps, for the toolchain that builds in dir.
+func (b Builder) overlay(ctx context.Context, dir string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "env", "GOROOT")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
+	goroot, err := cmd.Output()
+	if err != nil {
+		return "", err
+	}
+	return holders.Overlay(strings.TrimSpace(string(goroot)), filepath.Join(b.Cache, "upstream"))
 }
 
 // compilation is one command being built.
