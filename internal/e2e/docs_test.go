@@ -56,7 +56,7 @@ func runPage(t *testing.T, path string) {
 		}
 	}
 	setenv(t, "PATH", filepath.Dir(leakrig)+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	r := docs.Runner{Dir: t.TempDir(), Checkout: root, Has: func(string) bool { return true }, Env: environ(t)}
+	r := docs.Runner{Dir: t.TempDir(), Checkout: root, Has: func(string) bool { return true }, Env: append(environ(t), "LEAKRIG="+root)}
 	if _, err := r.Run(t.Context(), all[i]); err != nil {
 		t.Fatal(err)
 	}
