@@ -38,7 +38,7 @@ func TestSlowBlind(t *testing.T) {
 		{"regexp-compile", "200", StandsOut},
 		{"watch-then-delete", "30", KnownLeak},
 		{"lumberjack-mill", "30", KnownLeak},
-		{"otel-global-meter", "100", KnownLeak},
+		{"otel-global-meter", "200", KnownLeak},
 		{"smithy-lru", "300", KnownLeak},
 	} {
 		t.Run(c.id, func(t *testing.T) {

@@ -17,11 +17,15 @@ import (
 
 	"github.com/leakrig/leakrig/holders/heapdump"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 	"github.com/leakrig/leakrig/leak/httpclient"
 )
 
 // dumpTimeout bounds one dump: its pause, its transfer and its analysis.
 const dumpTimeout = 2 * time.Minute
+
+// maxReason bounds the text of a process that refuses a dump, in bytes.
+const maxReason = 200
 
 // Most holders and groups of goroutines that a record keeps.
 const (
@@ -78,7 +82,8 @@ func request(ctx context.Context, client *http.Client, pprof string) (*http.Resp
 		case resp.StatusCode == http.StatusOK && resp.Header.Get(heapdump.PauseHeader) != "":
 			return resp, nil
 		case resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusNotFound:
-			answer = fmt.Errorf("heap dump: %s", resp.Status)
+			why, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason))
+			answer = fmt.Errorf("heap dump: %s: %s", resp.Status, strings.TrimSpace(display.Name(string(why))))
 		}
 		resp.Body.Close()
 	}

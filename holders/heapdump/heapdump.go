@@ -18,6 +18,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/pprof"
 	"strconv"
 	"sync"
 	"time"
@@ -35,6 +36,10 @@ const (
 	RateHeader  = "Leakrig-Heapdump-Profile-Rate" // runtime.MemProfileRate: bytes per allocation sample
 	PIDHeader   = "Leakrig-Heapdump-Pid"
 )
+
+// ErrLeakProfile is the error of Write after a goroutine leak profile has found leaked goroutines. The runtime's heap dump
+// ends a process that has such goroutines, at least up to Go 1.26.
+var ErrLeakProfile = errors.New("the runtime cannot dump a heap with goroutines that a goroutine leak profile has found")
 
 // ErrBusy is the error of Write while another dump is written or sent.
 var ErrBusy = errors.New("another heap dump is in progress")
@@ -97,6 +102,9 @@ func Write(w io.Writer) (pause time.Duration, err error) {
 // dump writes the heap to a file in memory. Writing to a pipe or socket whose reader is this process would never end,
 // because the process stops while WriteHeapDump writes.
 func dump() (file *os.File, pause time.Duration, err error) {
+	if leaks := pprof.Lookup("goroutineleak"); leaks != nil && leaks.Count() > 0 {
+		return nil, 0, ErrLeakProfile
+	}
 	fd, err := memfd("leakrig-heapdump")
 	if err != nil {
 		return nil, 0, fmt.Errorf("create a file in memory: %w", err)
