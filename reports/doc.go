@@ -2,7 +2,7 @@
 // CI, JSON for programs, and a page over many runs.
 //
 // A report is a pure function of the record and the verdict: it uses no clock, environment or files, and does not
-// change its input. It decides nothing. Several formats show the same data: variants, growth table, series, and
-// commands that show a leak again. view.go, growth.go, series.go and commands.go compute it once, so that formats
-// cannot disagree.
+// change its input. It decides nothing. The prefix of a file names its format: html_*.go, text_*.go and so on. Files
+// view_*.go compute once what several formats show, so that formats cannot disagree: variants, growth table, series,
+// flame graphs, and commands that show a leak again.
 package reports

@@ -32,7 +32,7 @@ const (
 	htmlSource   = 20
 )
 
-//go:embed report.html.tmpl
+//go:embed html_report.tmpl
 var pageSource string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{

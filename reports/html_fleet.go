@@ -22,7 +22,7 @@ const (
 	fleetNotJudged = 100
 )
 
-//go:embed fleet.html.tmpl
+//go:embed html_fleet.tmpl
 var fleetSource string
 
 var fleetTemplate = template.Must(pageTemplate.New("fleet").Parse(squeezePage(fleetSource)))

@@ -14,10 +14,10 @@ import (
 	_ "embed"
 )
 
-//go:embed report.css
+//go:embed html_page.css
 var styleSource string
 
-//go:embed report.js
+//go:embed html_page.js
 var scriptSource string
 
 // styleSheet and script are embedded in every page, without comments and indents. These are a tenth of the size, and

@@ -20,7 +20,7 @@ const (
 	diffFrames = 2000
 )
 
-//go:embed diff.html.tmpl
+//go:embed html_diff.tmpl
 var diffSource string
 
 var diffTemplate = template.Must(pageTemplate.New("diff").Funcs(template.FuncMap{

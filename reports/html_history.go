@@ -35,7 +35,7 @@ type HistoryRun struct {
 	Problem string
 }
 
-//go:embed history.html.tmpl
+//go:embed html_history.tmpl
 var historySource string
 
 var historyTemplate = template.Must(pageTemplate.New("history").Parse(squeezePage(historySource)))

@@ -242,7 +242,7 @@ func abs(v int64) int64 {
 	return v
 }
 
-// flame is the layout of one flame graph; report.html.tmpl draws it. Lengths are percentages of the width, so that it
+// flame is the layout of one flame graph; html_report.tmpl draws it. Lengths are percentages of the width, so that it
 // fits any page without distorting its text.
 type flame struct {
 	Unit   string

@@ -15,7 +15,7 @@ import (
 	"github.com/leakrig/leakrig/stats"
 )
 
-// chart is the layout of one series. It holds only positions and text. report.html.tmpl draws it, so the template
+// chart is the layout of one series. It holds only positions and text. html_report.tmpl draws it, so the template
 // escapes all text.
 type chart struct {
 	ID, Title, Doc, Desc string
