@@ -17,6 +17,7 @@ if [ -n "$unformatted" ]; then
 	exit 1
 fi
 # govet is among its linters, and .golangci.yml sets the build tags: go vet ./... would find nothing more.
-tool golangci-lint run ./...
+# Another checkout may be linted at the same time: wait for it.
+tool golangci-lint run --allow-serial-runners ./...
 # Not with shellcheck, which one machine has and another has not.
 tool actionlint -shellcheck= -pyflakes= .github/workflows/*.yml
