@@ -29,8 +29,7 @@ func (f *Options) ChooseProvider(ctx context.Context, s *leak.Scenario, variants
 	bad := func(hint, problem string) error {
 		return &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--cluster %s: %s", f.Cluster, problem), "%s", hint)}
 	}
-	var err error
-	if f.Clusters.Cache, err = CacheDir(); err != nil {
+	if err := f.openCache(); err != nil {
 		return none, err
 	}
 	f.Clusters.Protected = protectedWords()

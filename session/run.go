@@ -98,6 +98,9 @@ type resolved struct {
 // resolve puts the options over a scenario, and finds its secrets. The launcher is that of a scenario without a cluster.
 func (f *Options) resolve(src scenarios.Source, s *leak.Scenario) (resolved, error) {
 	r := resolved{scenario: s}
+	if err := f.openCache(); err != nil {
+		return r, err
+	}
 	variants, err := f.Apply(s)
 	if err != nil {
 		return r, &leak.UsageError{Err: err}

@@ -76,3 +76,11 @@ func CacheDir() (string, error) {
 	}
 	return dir, nil
 }
+
+// openCache sets the folder for builds.
+func (f *Options) openCache() (err error) {
+	if f.Clusters.Cache == "" {
+		f.Clusters.Cache, err = CacheDir()
+	}
+	return err
+}

@@ -64,8 +64,8 @@ func (f *SelfCheck) Check(ctx context.Context, out io.Writer) (int, error) {
 		defer remove()
 		f.RunsDir = dir
 	}
-	var err error
-	if f.Clusters.Cache, err = CacheDir(); err != nil {
+	err := f.openCache()
+	if err != nil {
 		return 0, err
 	}
 	progress := terminal.NewProgress(os.Stderr)

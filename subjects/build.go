@@ -20,11 +20,13 @@ import (
 
 	"github.com/leakrig/leakrig/holders"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/packed"
 )
 
 // Builder builds subjects from source.
 type Builder struct {
-	// Source is the checkout that holds subjects/, "" to look for it from the working directory up.
+	// Source is the checkout that holds subjects/. If it is "", Folder searches from the working directory up, and then
+	// uses the sources that are part of leakrig.
 	Source string
 	// ScenarioDir is the folder of the scenario file, for subjects named by a path; "" for a built-in one.
 	ScenarioDir string
@@ -47,7 +49,7 @@ func (b Builder) Folder(build string) (string, error) {
 	source := b.Source
 	if source == "" {
 		var err error
-		if source, err = findSource(build); err != nil {
+		if source, err = b.findSource(build); err != nil {
 			return "", err
 		}
 	}
@@ -77,7 +79,8 @@ func isModule(dir string) error {
 	return nil
 }
 
-func findSource(build string) (string, error) {
+// findSource returns the checkout around the working directory, or the unpacked sources that are part of leakrig.
+func (b Builder) findSource(build string) (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
@@ -88,11 +91,15 @@ func findSource(build string) (string, error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", leak.WithHint(fmt.Errorf("subject: no %s/%s here or in any folder above", leak.SourceDir, build),
-				"run inside a checkout of leakrig, or name it with --source DIR")
+			break
 		}
 		dir = parent
 	}
+	if !packed.Has(build) {
+		return "", leak.WithHint(fmt.Errorf("subject: leakrig has no source of %s, and there is no %s/%s here or in any folder above", build, leak.SourceDir, build),
+			"--source DIR names a checkout with %s/; a path to a folder starts with ./ or ../", leak.SourceDir)
+	}
+	return packed.Unpack(b.Cache)
 }
 
 // Recipe says what to build: the main package in Folder with Modfile ("" for its go.mod). Rewrite is a file in Folder

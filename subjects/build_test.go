@@ -172,6 +172,15 @@ func TestFolder(t *testing.T) {
 			t.Errorf("%s: %v (hint %q)", c.name, err, leak.Hint(err))
 		}
 	}
+	// From anywhere outside a checkout.
+	t.Chdir(t.TempDir())
+	unpacked, err := Builder{Cache: t.TempDir()}.Folder("otel-global-meter")
+	if err != nil || !strings.HasSuffix(unpacked, "/subjects/museum/otel-global-meter") {
+		t.Errorf("from leakrig's own sources: %s, %v", unpacked, err)
+	}
+	if _, err := (Builder{Cache: t.TempDir()}).Folder("no-such-subject"); err == nil || !strings.Contains(leak.Hint(err), "--source") {
+		t.Errorf("no such subject anywhere: %v", err)
+	}
 	// From anywhere within a checkout.
 	t.Chdir(filepath.Join(source, "mine", "scenarios"))
 	if folder, err := (Builder{}).Folder("a"); err != nil || folder != filepath.Join(source, "subjects", "a") {

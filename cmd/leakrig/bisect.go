@@ -62,7 +62,7 @@ Exit codes:   0 found · 1 an end does not show the given outcome · 2 bad usage
 	f.IntVar(&q.Rounds, "rounds", 0, "number of measured rounds, instead of the scenario's")
 	wordFlag(c, &q.Cluster, "cluster", "auto", append([]string{"auto"}, session.Kinds().Providers...), "provider of the cluster")
 	f.StringVar(&q.Placement, "placement", "", "placement of the subject, process or pod, instead of the scenario's")
-	f.StringVar(&q.Source, "source", "", "checkout with subjects/ (default: searched from the current folder up)")
+	f.StringVar(&q.Source, "source", "", "checkout with subjects/ (default: the one around the current folder, otherwise the sources in leakrig)")
 	f.StringArrayVar(&b.Set, "set", nil, "value of a parameter of the scenario, `name=value` (repeatable)")
 	f.StringVar(&b.RunsDir, "runs-dir", "runs", "folder for run directories")
 	f.StringVar(&b.Clusters.KubeconfigFile, "kubeconfig", "", "kubeconfig `file` of an existing cluster (default: as kubectl)")

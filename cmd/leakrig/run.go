@@ -64,7 +64,7 @@ func addScenarioFlags(c *cobra.Command, f *session.Options) {
 	o.StringSliceVar(&f.Variants, "variant", nil, "variant to run (repeatable; default: all)")
 	o.StringArrayVar(&f.Set, "set", nil, "value of a parameter of the scenario, `name=value` (repeatable)")
 	o.StringSliceVar(&f.With, "with", nil, "version of a module to build the variants with, `module@version` (repeatable)")
-	o.StringVar(&f.Source, "source", "", "checkout with subjects/ (default: searched from the current folder up)")
+	o.StringVar(&f.Source, "source", "", "checkout with subjects/ (default: the one around the current folder, otherwise the sources in leakrig)")
 	o.StringVar(&f.Clusters.KubeconfigFile, "kubeconfig", "", "kubeconfig `file` of an existing cluster (default: as kubectl)")
 	o.StringVar(&f.Clusters.Context, "context", "", "context of an existing cluster (default: the current one)")
 	o.BoolVar(&f.Clusters.Yes, "yes", false, "run on a context that looks like production")

@@ -32,7 +32,7 @@ subjects/calibration/defaults.yaml is a larger suite without bounds, which takes
 	c.Flags().StringSliceVar(&f.Suites, "suite", suites, "suite or scenario file to run (repeatable)")
 	c.Flags().StringSliceVar(&f.Variants, "variant", nil, "variant to run (repeatable)")
 	c.Flags().StringVar(&f.RunsDir, "runs-dir", "", "`folder` to keep the run directories in")
-	c.Flags().StringVar(&f.Source, "source", "", "checkout with subjects/ (default: searched from the current folder up)")
+	c.Flags().StringVar(&f.Source, "source", "", "checkout with subjects/ (default: the one around the current folder, otherwise the sources in leakrig)")
 	wordFlag(c, &f.Format, "format", "text", textFormats(), "output format")
 	completeFlag(c, "suite", suites)
 	completeWith(c, "variant", func([]string) []string { return variantsOf(f.Suites) })
