@@ -1,6 +1,7 @@
 package leak
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -267,6 +268,8 @@ type Tally struct {
 	// Seconds is the wall time of the whole action.
 	Seconds float64 `json:"seconds"`
 	Latency Latency `json:"latency"`
+	// Open is how an open load kept to its schedule, nil for a closed load. Latency then counts from the intended start.
+	Open *OpenLoad `json:"open,omitempty"`
 	// Errors are the distinct messages of failed operations with their counts, the first few.
 	Errors []ErrorCount `json:"errors,omitempty"`
 	// Shares are the tallies of each replica, in order; nil where the operations were not for one of them
@@ -316,6 +319,34 @@ type Latency struct {
 	P90 float64 `json:"p90"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
+}
+
+// OpenLoad is how an open load kept to its schedule.
+type OpenLoad struct {
+	// Rate is the mean number of intended starts per second.
+	Rate float64 `json:"rate"`
+	// Waited counts operations that started late because the maximum number was in flight.
+	Waited int `json:"waited,omitempty"`
+	// InFlight is the maximum number of unfinished operations.
+	InFlight int `json:"inFlight"`
+	// LateSeconds is the largest delay of a start that leakrig caused.
+	LateSeconds float64 `json:"lateSeconds"`
+}
+
+// With returns two loads at the same time as one. Each may be nil.
+func (o *OpenLoad) With(other *OpenLoad) *OpenLoad {
+	if o == nil || other == nil {
+		return cmp.Or(o, other)
+	}
+	return &OpenLoad{o.Rate + other.Rate, o.Waited + other.Waited, o.InFlight + other.InFlight, max(o.LateSeconds, other.LateSeconds)}
+}
+
+// Then returns two loads after one another as one, with the larger rate. Each may be nil.
+func (o *OpenLoad) Then(next *OpenLoad) *OpenLoad {
+	if o == nil || next == nil {
+		return cmp.Or(o, next)
+	}
+	return &OpenLoad{max(o.Rate, next.Rate), o.Waited + next.Waited, max(o.InFlight, next.InFlight), max(o.LateSeconds, next.LateSeconds)}
 }
 
 // ErrorCount is a message and its number of occurrences.

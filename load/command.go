@@ -66,8 +66,10 @@ func (c *Command) Validate() error {
 	}
 	c.podsOf.validate(&bad)
 	c.pace.validate(&bad)
-	if c.Concurrency > maxPrograms {
-		bad.add("concurrency", "each is a process; operations says for how many operations one counts", "must be at most %d, is %d", maxPrograms, c.Concurrency)
+	for field, n := range map[string]int{"concurrency": c.Concurrency, "arrival.maxInFlight": c.Arrival.MaxInFlight} {
+		if n > maxPrograms {
+			bad.add(field, "each is a process; operations says for how many operations one counts", "must be at most %d, is %d", maxPrograms, n)
+		}
 	}
 	if c.Operations < 1 || c.Operations > maxTimes/max(c.Times, 1) {
 		bad.add("operations", "", "must be at least 1, and with times make at most %d a round; is %d", maxTimes, c.Operations)
@@ -146,6 +148,10 @@ func multiply(t *leak.Tally, operations int) {
 	t.Failed *= operations
 	t.TimedOut *= operations
 	t.Silent *= operations
+	if t.Open != nil {
+		t.Open.Waited *= operations
+		t.Open.Rate *= float64(operations)
+	}
 	for i := range t.Errors {
 		t.Errors[i].Count *= operations
 	}

@@ -29,10 +29,13 @@ type pace struct {
 	Times       int           `yaml:"times,omitempty" doc:"operations per round"`
 	Concurrency int           `yaml:"concurrency,omitempty" doc:"maximum number of concurrent operations"`
 	Rate        float64       `yaml:"rate,omitempty" doc:"maximum number of operations started per second (default: limited by concurrency)"`
+	Arrival     arrival       `yaml:"arrival,omitempty" doc:"open load instead of concurrency and rate: operations start when they are due, and latency counts from then"`
 	Timeout     leak.Duration `yaml:"timeout,omitempty" doc:"maximum duration of an operation; longer ones fail"`
 	// Lag is how much later the first operation is due than the load begins. Only workers have one: those of a
 	// rate would all begin with an operation at once.
 	Lag leak.Duration `yaml:"-"`
+	// Phase is the same for an open load, as a part of the interval between two operations of the worker.
+	Phase float64 `yaml:"-"`
 }
 
 func defaultPace() pace {
@@ -72,6 +75,15 @@ func (p pace) validate(bad *problems) {
 	if p.Timeout <= 0 {
 		bad.add("timeout", "as in 30s", "must be more than zero")
 	}
+	p.Arrival.validate(bad, p)
+}
+
+// lanes is the maximum number of operations that are under way at once.
+func (p pace) lanes() int {
+	if p.Arrival.open() {
+		return min(p.Arrival.inFlight(), p.Times)
+	}
+	return min(p.Concurrency, p.Times)
 }
 
 // operate runs p.Times operations, numbered from first, and returns their tally when all have ended. If ctx ends, it
@@ -86,7 +98,7 @@ func perform(ctx context.Context, p pace, first int, in *turns, one func(ctx con
 }
 
 // lane is a sequence of operations, one lane per concurrent operation. Before the last operation of a lane, last is
-// set, and the operation closes the connection of the lane.
+// set, and the operation closes the connection of the lane. An open load does not know which operation is the last.
 type lane struct {
 	index int
 	last  bool
@@ -94,18 +106,37 @@ type lane struct {
 
 // performInLanes is perform for operations that share something with those before them in their lane.
 func performInLanes(ctx context.Context, p pace, first int, in *turns, one func(ctx context.Context, l lane, op int) error) *outcome {
-	var (
-		mu  sync.Mutex
-		all = newTallying()
-		wg  sync.WaitGroup
-	)
-	shares := make([]*tallying, in.count())
-	for i := range shares {
-		shares[i] = newTallying()
+	var mu sync.Mutex
+	done := &outcome{all: newTallying()}
+	for range in.count() {
+		done.shares = append(done.shares, newTallying())
+	}
+	// perform performs one operation, which takes the time since began.
+	perform := func(l lane, op int, began time.Time) {
+		timedOut, err := within(ctx, p.Timeout.D(), func(ctx context.Context) error { return one(ctx, l, op) })
+		d := time.Since(began)
+		mu.Lock()
+		defer mu.Unlock()
+		done.all.add(d, timedOut, err)
+		if len(done.shares) > 0 {
+			done.shares[in.of(op)].add(d, timedOut, err)
+		}
 	}
 	start := time.Now()
+	if p.Arrival.open() {
+		done.open = p.arrive(ctx, start, first, perform)
+	} else {
+		p.loop(ctx, start, first, perform)
+	}
+	done.took = time.Since(start)
+	return done
+}
+
+// loop is a closed load: each lane starts an operation when its previous one has ended.
+func (p pace) loop(ctx context.Context, start time.Time, first int, perform func(l lane, op int, began time.Time)) {
 	var taken atomic.Int64
-	lanes := min(p.Concurrency, p.Times)
+	var wg sync.WaitGroup
+	lanes := p.lanes()
 	for l := range lanes {
 		wg.Go(func() {
 			for at := (lane{index: l}); !at.last; {
@@ -114,20 +145,11 @@ func performInLanes(ctx context.Context, p pace, first int, in *turns, one func(
 					return
 				}
 				at.last = i >= p.Times-lanes
-				op, began := first+i, time.Now()
-				timedOut, err := within(ctx, p.Timeout.D(), func(ctx context.Context) error { return one(ctx, at, op) })
-				d := time.Since(began)
-				mu.Lock()
-				all.add(d, timedOut, err)
-				if len(shares) > 0 {
-					shares[in.of(op)].add(d, timedOut, err)
-				}
-				mu.Unlock()
+				perform(at, first+i, time.Now())
 			}
 		})
 	}
 	wg.Wait()
-	return &outcome{all, shares, time.Since(start)}
 }
 
 // outcome is all that is known of the operations of an action.
@@ -135,10 +157,12 @@ type outcome struct {
 	all    *tallying
 	shares []*tallying // by replica
 	took   time.Duration
+	open   *leak.OpenLoad // nil of a closed load
 }
 
 func (o *outcome) tally() leak.Tally {
 	tally := o.all.sum(o.took)
+	tally.Open = o.open
 	for _, share := range o.shares {
 		tally.Shares = append(tally.Shares, share.sum(o.took))
 	}

@@ -135,7 +135,7 @@ func (p *Post) run(ctx context.Context, t leak.Target, first int) (*outcome, err
 			return nil, err
 		}
 		w := way{request: request}
-		for range min(p.Concurrency, p.Times) {
+		for range p.lanes() {
 			transport := to.Transport()
 			if own, ok := transport.(*http.Transport); ok && len(t.Replicas) == 0 {
 				own.DisableKeepAlives = false // what a transport to a pod does after every request is done after the last

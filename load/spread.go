@@ -38,6 +38,10 @@ type part struct {
 	Concurrency int           `json:"concurrency"`
 	Rate        float64       `json:"rate,omitempty"`
 	Lag         leak.Duration `json:"lag,omitempty"`
+	// Arrival is the share of the operations of an open load that start here, 0 for a closed load. Phase is when the
+	// first of them starts, in intervals. Concurrency is then the maximum in flight.
+	Arrival float64 `json:"arrival,omitempty"`
+	Phase   float64 `json:"phase,omitempty"`
 	// Each is the number of operations that one of Times counts for, 0 for one. An invocation of a program may count
 	// for many operations.
 	Each int `json:"each,omitempty"`
@@ -47,7 +51,7 @@ type part struct {
 func (p part) after(first part) int { return (p.First - first.First) / max(p.Each, 1) }
 
 // MostWorkers is how many workers there is something to do for.
-func (p *pace) MostWorkers() int { return min(p.Times, p.Concurrency, leak.MaxWorkers) }
+func (p *pace) MostWorkers() int { return min(p.lanes(), leak.MaxWorkers) }
 
 // split divides the action into the parts of n workers. n is at most MostWorkers. The parts add up to the operations
 // and the concurrency of the whole. If the concurrency is the limit, each part has operations in proportion to its
@@ -55,6 +59,14 @@ func (p *pace) MostWorkers() int { return min(p.Times, p.Concurrency, leak.MaxWo
 // of each part is delayed so that the first operations are as far apart as those of a single worker.
 func (p *pace) split(first, n int) []part {
 	parts := make([]part, n)
+	if p.Arrival.open() {
+		for i := range parts {
+			parts[i] = part{First: first, Times: shareOf(p.Times, i, n), Concurrency: shareOf(p.Arrival.inFlight(), i, n), Phase: float64(i) / float64(n)}
+			parts[i].Arrival = float64(parts[i].Times) / float64(p.Times)
+			first += parts[i].Times
+		}
+		return parts
+	}
 	for i := range parts {
 		parts[i] = part{First: first, Times: shareOf(p.Times, i, n), Concurrency: shareOf(p.Concurrency, i, n)}
 		if p.Times > p.Concurrency {
@@ -74,6 +86,7 @@ func (p *pace) split(first, n int) []part {
 func shareOf(whole, i, n int) int { return whole*(i+1)/n - whole*i/n }
 
 func (p *pace) take(mine part) {
+	p.Arrival, p.Phase = p.Arrival.share(mine.Arrival, mine.Concurrency), mine.Phase
 	p.Times, p.Concurrency, p.Rate, p.Lag = mine.Times, mine.Concurrency, mine.Rate, mine.Lag
 }
 
@@ -83,17 +96,19 @@ func (p *pace) limit(parts []part) time.Duration {
 	for _, mine := range parts {
 		turns = max(turns, math.Ceil(float64(mine.Times)/float64(mine.Concurrency)))
 	}
-	seconds := turns * p.Timeout.D().Seconds()
+	most := turns * p.Timeout.D().Seconds()
 	if p.Rate > 0 {
-		seconds += float64(p.Times) / p.Rate
+		most += float64(p.Times) / p.Rate
 	}
-	const longest = 30 * 24 * time.Hour
+	if p.Arrival.open() { // random intervals may add up to more than their mean
+		most += 2 * p.Arrival.due(float64(p.Times)).Seconds()
+	}
 	rest := setupTimeout + podsTimeout + clearTimeout
-	return min(time.Duration(min(seconds, longest.Seconds())*float64(time.Second))+rest, longest)
+	return min(seconds(most)+rest, longest)
 }
 
 // orderFormat is that of orders and results; the image of workers may be of another version than leakrig.
-const orderFormat = 2
+const orderFormat = 3
 
 // order is the instruction for workers.
 type order struct {
@@ -244,6 +259,8 @@ type result struct {
 	Took   time.Duration  `json:"tookNanoseconds"`
 	All    *sentTallying  `json:"all,omitempty"`
 	Shares []sentTallying `json:"shares,omitempty"`
+	// Open is how an open load kept to its schedule.
+	Open *leak.OpenLoad `json:"open,omitempty"`
 }
 
 // sentTallying is a tallying on its way from a worker.
@@ -264,7 +281,7 @@ func newResult(done *outcome, err error) result {
 	}
 	var sent []sentTallying
 	if err == nil {
-		r.Took = done.took
+		r.Took, r.Open = done.took, done.open
 		for _, t := range append([]*tallying{done.all}, done.shares...) {
 			one, failed := t.send()
 			err = errors.Join(err, failed)
@@ -347,7 +364,7 @@ func readResult(end leak.WorkerEnd) (*outcome, error) {
 	case r.All == nil:
 		return nil, errors.New("result: without a tally")
 	}
-	done := &outcome{took: r.Took}
+	done := &outcome{took: r.Took, open: r.Open}
 	var err error
 	if done.all, err = r.All.receive(); err != nil {
 		return nil, fmt.Errorf("result: %w", err)
@@ -397,6 +414,7 @@ func (o *outcome) add(done *outcome, end leak.WorkerEnd, mine part, offset int, 
 		return fmt.Errorf("it reports %d replicas instead of %d", len(done.shares), len(o.shares))
 	}
 	o.took = max(o.took, end.Late+done.took)
+	o.open = o.open.With(done.open)
 	if err := o.all.merge(done.all); err != nil {
 		return err
 	}

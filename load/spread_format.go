@@ -80,6 +80,10 @@ func fromForm(text []byte, v reflect.Value) error {
 		if err := json.Unmarshal(text, &given); err != nil {
 			return err
 		}
+		if len(given) == 0 {
+			v.SetZero()
+			return nil
+		}
 		items := reflect.MakeSlice(v.Type(), len(given), len(given))
 		for i, one := range given {
 			if err := fromForm(one, items.Index(i)); err != nil {

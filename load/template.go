@@ -14,7 +14,7 @@ import (
 
 const templateHint = "{{.Op}} is the number of the operation, and all there is"
 
-const underWayHint = "a smaller concurrency, or a shorter text, takes less memory"
+const underWayHint = "a smaller concurrency (or arrival.maxInFlight), or a shorter text, takes less memory"
 
 // Limits of templates: bytes of one filled text, bytes of all texts in flight, actions in one template, bytes of a format.
 const (
@@ -183,7 +183,7 @@ func (p pace) underWay(text string) error {
 	if err != nil {
 		return err
 	}
-	if at := min(p.Concurrency, p.Times); at*len(filled) > maxUnderWay {
+	if at := p.lanes(); at*len(filled) > maxUnderWay {
 		return fmt.Errorf("%d at once of %d bytes each are more than %d MiB", at, len(filled), maxUnderWay>>20)
 	}
 	return nil

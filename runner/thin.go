@@ -133,6 +133,7 @@ func sumTallies(all []leak.Tally) []leak.Tally {
 		s.TimedOut += t.TimedOut
 		s.Silent += t.Silent
 		s.Seconds += t.Seconds
+		s.Open = s.Open.Then(t.Open)
 		s.Latency.P50, s.Latency.P90 = max(s.Latency.P50, t.Latency.P50), max(s.Latency.P90, t.Latency.P90)
 		s.Latency.P99, s.Latency.Max = max(s.Latency.P99, t.Latency.P99), max(s.Latency.Max, t.Latency.Max)
 		for _, e := range t.Errors {
