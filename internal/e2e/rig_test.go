@@ -154,18 +154,18 @@ func (r *rig) wait(t *testing.T) result {
 	return result{r.stdout.String(), r.stderr.String(), r.cmd.ProcessState.ExitCode()}
 }
 
-// until waits for a line of standard error that matches.
+// until waits for a line of standard error that matches. It gives up after twenty minutes without a line: on a new machine
+// the first test compiles a control plane.
 func (r *rig) until(t *testing.T, pattern string) {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
-	timeout := time.After(5 * time.Minute)
 	for {
 		select {
 		case line := <-r.lines:
 			if re.MatchString(line) {
 				return
 			}
-		case <-timeout:
+		case <-time.After(20 * time.Minute):
 			t.Fatalf("no line matches %s in\n%s", pattern, r.stderr.String())
 		}
 	}
