@@ -20,7 +20,8 @@ type census struct {
 	fallback bool
 	shots    []leak.Snapshot
 	stacks   map[string]leak.Stack
-	modules  []leak.Module
+	binary   leak.SubjectInfo
+	whose    leak.Attribution
 	// states are the wait states that were seen.
 	states map[string]bool
 	// groups and counts are keyed by the snapshots' addresses, idle included, then by stack.
@@ -34,7 +35,7 @@ type census struct {
 // all, never a mixture. A snapshot without groups, or a group without its stack, is an error.
 func (e evidence) census(probe string) (*census, error) {
 	c := &census{
-		probe: probe, unit: "goroutines", stacks: e.Variant.Stacks, modules: e.Variant.Modules(probe),
+		probe: probe, unit: "goroutines", stacks: e.Variant.Stacks, binary: e.Variant.Binary(probe), whose: e.Attribution,
 		shots:  wholeRounds(&e.Variant, e.Rounds),
 		counts: map[*leak.Snapshot]map[string]float64{},
 		groups: map[*leak.Snapshot]map[string]leak.Group{},
@@ -140,10 +141,11 @@ func (c *census) amount(g leak.Group) float64 {
 	return float64(g.Count)
 }
 
-// growing lists the stacks that keep picks, largest growth first.
-func (c *census) growing(keep func(id string) bool) []leak.StackGrowth {
+// growing lists the stacks that keep picks, largest growth first, at most maxStacks. The spread is the growth of all of
+// them, nil if none grew.
+func (c *census) growing(keep func(id string) bool) ([]leak.StackGrowth, *leak.Spread) {
 	if len(c.shots) == 0 {
-		return nil
+		return nil, nil
 	}
 	first, last := c.counts[&c.shots[0]], c.counts[&c.shots[len(c.shots)-1]]
 	seen := map[string]bool{}
@@ -163,20 +165,56 @@ func (c *census) growing(keep func(id string) bool) []leak.StackGrowth {
 	slices.SortFunc(list, func(a, b leak.StackGrowth) int {
 		return cmp.Or(cmp.Compare(b.To-b.From, a.To-a.From), cmp.Compare(b.To, a.To), cmp.Compare(a.ID, b.ID))
 	})
+	spread := c.spread(list)
 	list = list[:min(len(list), maxStacks)]
 	for i := range list {
 		if leak.ProbeKind(c.probe) != c.probe {
 			list[i].Probe = c.probe
 		}
 		list[i].PerOperation = c.slope(list[i].ID)
-		list[i].Module = module(list[i].Stack, c.modules)
+		list[i].Module = module(list[i].Stack, c.binary.Modules)
+		list[i].Stack = c.binary.ActualStack(list[i].Stack)
+		who := c.whose.Who(list[i].Stack)
+		list[i].Who, list[i].Caller = &who, c.whose.Caller(list[i].Stack, c.binary)
 		if c.source == "heap" {
 			list[i].Objects = c.groups[&c.shots[len(c.shots)-1]][list[i].ID].Count - c.groups[&c.shots[0]][list[i].ID].Count
 		}
 		list[i].Survived = c.survivors(list[i].ID).Len()
 		list[i].OldestMinutes = c.groups[c.end][list[i].ID].OldestMinutes
 	}
-	return list
+	return list, spread
+}
+
+// spread returns the growth of all stacks, nil if none grew.
+func (c *census) spread(list []leak.StackGrowth) *leak.Spread {
+	s := &leak.Spread{Probe: c.probe}
+	for _, g := range list {
+		gain := g.To - g.From
+		if gain <= 0 {
+			continue
+		}
+		creator := g.Stack.Creator
+		if creator != nil {
+			actual := c.binary.Actual(*creator)
+			creator = &actual
+		}
+		switch {
+		case s.Stacks == 0:
+			s.Creator = creator
+		case s.Creator != nil && (creator == nil || *creator != *s.Creator):
+			s.Creator = nil
+		}
+		s.Stacks++
+		s.Grew += gain
+		s.Largest = max(s.Largest, gain)
+	}
+	if s.Stacks == 0 {
+		return nil
+	}
+	if s.Creator != nil {
+		s.Started = c.binary.Position(*s.Creator)
+	}
+	return s
 }
 
 // survivors are the goroutines on a stack that were not there at the baseline, were seen after a round, and
@@ -210,8 +248,11 @@ func module(s leak.Stack, modules []leak.Module) string {
 	for _, f := range s.Frames {
 		if m := moduleOf(f, modules); m != nil {
 			text := strings.TrimSpace(m.Path + " " + m.Version)
-			if m.Replace != "" && m.Replace != text {
-				text += " => " + m.Replace
+			switch path, version, _ := strings.Cut(m.Replace, " "); {
+			case path == m.Path && version != "":
+				return m.Replace // another version of the module
+			case m.Replace != "" && m.Replace != text:
+				return text + " => " + m.Replace
 			}
 			return text
 		}

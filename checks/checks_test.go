@@ -333,6 +333,7 @@ func TestStackGrowth(t *testing.T) {
 	f := stackCheck().Check(evidenceOf(variantOf("v", 3, 23, 43, 63, 83, 103, 123, 143), 7))
 	want := []leak.StackGrowth{{
 		ID: receiveID, Stack: receive, From: 3, To: 143, PerOperation: 1, Module: "k8s.io/apimachinery v0.18.8",
+		Who: &receive.Frames[0], Caller: receive.Creator,
 	}}
 	if !reflect.DeepEqual(f.Stacks, want) {
 		t.Errorf("%+v", f.Stacks)
@@ -437,7 +438,7 @@ func TestEach(t *testing.T) {
 
 func TestModule(t *testing.T) {
 	frames := func(frames ...leak.Frame) leak.Stack { return leak.Stack{Frames: frames} }
-	all := append([]leak.Module{{Path: "k8s.io/api", Version: "v1", Replace: "example.com/fork v2"}, {Path: "local", Version: "v0"}}, modules...)
+	all := append([]leak.Module{{Path: "k8s.io/api", Version: "v1", Replace: "example.com/fork v2"}, {Path: "k8s.io/klog", Version: "v1", Replace: "k8s.io/klog v2"}, {Path: "local", Version: "v0"}}, modules...)
 	for _, tt := range []struct {
 		name  string
 		stack leak.Stack
@@ -446,6 +447,7 @@ func TestModule(t *testing.T) {
 		{"the standard library is passed over", frames(leak.Frame{Func: "sync.(*Mutex).Lock"}, leak.Frame{Func: "net/http.(*T).M"}, leak.Frame{Func: "k8s.io/apimachinery/pkg/watch.F"}), "k8s.io/apimachinery v0.18.8"},
 		{"so is what it vendors", frames(leak.Frame{Func: "vendor/golang.org/x/net/http2/hpack.F"}, leak.Frame{Func: "k8s.io/apimachinery/pkg/watch.F"}), "k8s.io/apimachinery v0.18.8"},
 		{"a prefix ends at a slash, and a replacement is reported", frames(leak.Frame{Func: "k8s.io/api/core/v1.F"}), "k8s.io/api v1 => example.com/fork v2"},
+		{"another version of the module is the one that the program has", frames(leak.Frame{Func: "k8s.io/klog.F"}), "k8s.io/klog v2"},
 		{"main is found by its file", frames(leak.Frame{Func: "main.main", File: "example.com/subject/main.go"}), "example.com/subject (devel)"},
 		{"main without -trimpath", frames(leak.Frame{Func: "main.main", File: "/home/x/main.go"}), ""},
 		{"a module without a dot in its path", frames(leak.Frame{Func: "local/pkg.F"}), "local v0"},

@@ -27,7 +27,7 @@ func (m matcher) worst(e evidence, f leak.Finding) *leak.Finding {
 		}
 		one := f
 		one.Gates = []leak.Gate{}
-		one.Stacks = m.growing(func(other string) bool { return other == id })
+		one.Stacks, one.Spread = m.growing(func(other string) bool { return other == id })
 		s.survived = m.survivedOn(id)
 		one = e.judge(one, s, err)
 		if one.Outcome == leak.Clean || worst != nil && !leaksMore(&one, worst) {

@@ -72,36 +72,40 @@ func headline(f *leak.Finding) string {
 	if f.BoundPerOperation {
 		return amount(f, display.Rate(f.PerOperation, f.Unit)) + rateSuffix
 	}
-	first, last := ends(f.Points)
+	first, last := f.Ends()
 	return amount(f, display.Delta(last-first, f.Unit))
 }
 
-// ends are the values of the baseline and of the last round.
-func ends(points []leak.Point) (first, last float64) {
-	for i, p := range points {
-		if i == 0 {
-			first = p.Value
-		}
-		if !p.Idle {
-			last = p.Value
-		}
+// at is " at watch.(*StreamWatcher).receive" if one stack has most of the growth, else ", spread over 151 stacks, all
+// started at main.go:31". It is "" where no stack grew.
+func at(f *leak.Finding) string {
+	switch {
+	case len(f.Stacks) == 0 || f.Stacks[0].To <= f.Stacks[0].From:
+		return ""
+	case f.Spread.Share(f.Stacks[0]) < leak.MinMost:
+		return ", " + spreadOver(f.Spread, f.Unit == "bytes")
 	}
-	return first, last
+	return " at " + placeOf(f.Stacks[0])
 }
 
-// at is " at watch.(*StreamWatcher).receive" for the stack that grew most, "" where none did.
-func at(f *leak.Finding) string {
-	if len(f.Stacks) == 0 || f.Stacks[0].To <= f.Stacks[0].From {
-		return ""
+// spreadOver is "spread over 151 stacks, all started at main.go:31".
+func spreadOver(s *leak.Spread, heap bool) string {
+	noun := "stacks"
+	if heap {
+		noun = "allocation sites"
 	}
-	return " at " + place(f.Stacks[0].Stack)
+	text := fmt.Sprintf("spread over %d %s", s.Stacks, noun)
+	if s.Started != "" {
+		text += ", all started at " + s.Started
+	}
+	return text
 }
 
 // blockedAt is at with the wait state and the number of other stacks that grew.
 func blockedAt(f *leak.Finding) string {
 	where := at(f)
-	if where == "" {
-		return ""
+	if where == "" || strings.HasPrefix(where, ",") {
+		return where
 	}
 	if state := f.Stacks[0].Stack.State; strings.HasPrefix(state, "run") {
 		where = ", " + state + where
@@ -114,6 +118,9 @@ func blockedAt(f *leak.Finding) string {
 			others++
 		}
 	}
+	if f.Spread != nil {
+		others = f.Spread.Stacks - 1 // Stacks are the largest
+	}
 	switch others {
 	case 0:
 		return where
@@ -121,6 +128,14 @@ func blockedAt(f *leak.Finding) string {
 		return where + " and on 1 more stack"
 	}
 	return fmt.Sprintf("%s and on %d more stacks", where, others)
+}
+
+// placeOf names the code that a growing stack belongs to.
+func placeOf(g leak.StackGrowth) string {
+	if g.Who != nil && g.Who.Short() != "" {
+		return g.Who.Short()
+	}
+	return place(g.Stack)
 }
 
 func place(s leak.Stack) string {

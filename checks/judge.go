@@ -110,7 +110,7 @@ func (j judge) one(vv leak.VariantVerdict, variant leak.Variant, measured *leak.
 	}
 	e := leak.Evidence{
 		Variant: *measured, Rounds: planned, Metrics: j.record.Metrics, Alpha: j.alpha,
-		Linger: j.scenario.Spec.Linger.D(), For: j.record.Plan.For.D(), Spent: spent(j.record.Plan.For.D(), measured),
+		Linger: j.scenario.Spec.Linger.D(), Attribution: j.scenario.Spec.Attribution, For: j.record.Plan.For.D(), Spent: spent(j.record.Plan.For.D(), measured),
 	}
 	if variant.Expect == leak.ExpectClean {
 		e.Allow = allowances(j.scenario.Spec.Allow, j.record.Started)
@@ -120,8 +120,12 @@ func (j judge) one(vv leak.VariantVerdict, variant leak.Variant, measured *leak.
 		vv.Findings = append(vv.Findings, find(b, e, variant.Fingerprint))
 	}
 	fingerprint := j.fingerprint(variant.Fingerprint)
-	vv.Growing = growing(evidence{e}, "goroutine", fingerprint)
-	vv.HeapGrowing = growing(evidence{e}, "heap", fingerprint)
+	for kind, list := range map[string]*[]leak.StackGrowth{"goroutine": &vv.Growing, "heap": &vv.HeapGrowing} {
+		var spreads []leak.Spread
+		*list, spreads = growing(evidence{e}, kind, fingerprint)
+		vv.Spreads = append(vv.Spreads, spreads...)
+	}
+	slices.SortFunc(vv.Spreads, func(a, b leak.Spread) int { return cmp.Compare(a.Probe, b.Probe) })
 	vv.Holders = measured.Holders
 	e.Allow = nil // what grew is what grew
 	vv.HeapExplained, vv.ComponentHeaps = evidence{e}.heaps()
@@ -420,16 +424,19 @@ func (j judge) fingerprint(names []string) func(leak.Stack) bool {
 	}
 }
 
-// growing returns the stacks that grew in all probes of a kind, largest growth first. It returns nil if they were not
-// measured.
-func growing(e evidence, kind string, fingerprint func(leak.Stack) bool) []leak.StackGrowth {
-	var grew []leak.StackGrowth
+// growing returns the stacks that grew most in all probes of a kind, largest growth first, and the growth of all of
+// them. It returns nil if they were not measured.
+func growing(e evidence, kind string, fingerprint func(leak.Stack) bool) (grew []leak.StackGrowth, spreads []leak.Spread) {
 	for _, probe := range e.Variant.Probes(kind) {
 		c, err := e.census(probe)
 		if err != nil {
 			continue
 		}
-		for _, g := range c.growing(func(string) bool { return true }) {
+		list, spread := c.growing(func(string) bool { return true })
+		if spread != nil {
+			spreads = append(spreads, *spread)
+		}
+		for _, g := range list {
 			if g.To > g.From {
 				g.Fingerprint = fingerprint(g.Stack)
 				grew = append(grew, g)
@@ -437,7 +444,7 @@ func growing(e evidence, kind string, fingerprint func(leak.Stack) bool) []leak.
 		}
 	}
 	slices.SortStableFunc(grew, func(a, b leak.StackGrowth) int { return cmp.Compare(b.To-b.From, a.To-a.From) })
-	return grew[:min(len(grew), maxStacks)]
+	return grew[:min(len(grew), maxStacks)], spreads
 }
 
 // sentence summarizes every variant in one sentence, unexpected ones first. It accompanies the result and does not
@@ -476,14 +483,17 @@ func hangs(findings []leak.Finding) *leak.Finding {
 	return &findings[i]
 }
 
-// ofAll is ", of +4.00 on all stacks" if the finding is on a stack with less than half of its probe's growth.
+// ofAll is ", of +4.00 on all stacks" if the finding is on stacks with less than half of its probe's growth.
 func ofAll(vv *leak.VariantVerdict, f *leak.Finding) string {
-	if len(f.Stacks) == 0 || !f.BoundPerOperation || f.Unit != "goroutines" {
+	if len(f.Stacks) == 0 || !f.BoundPerOperation {
 		return ""
 	}
 	series := cmp.Or(f.Stacks[0].Probe, "goroutine") + ".count"
+	if f.Unit == "bytes" {
+		series = cmp.Or(f.Stacks[0].Probe, "heap") + ".alloc"
+	}
 	for _, all := range vv.Findings {
-		if all.Series == series && all.Outcome == leak.Leaking && all.PerOperation >= 2*f.PerOperation {
+		if all.Series == series && all.Outcome == leak.Leaking && f.PerOperation <= (1-leak.MinMost)*all.PerOperation {
 			return fmt.Sprintf(", of %s on all stacks", display.Rate(all.PerOperation, all.Unit))
 		}
 	}
@@ -506,16 +516,23 @@ func mostly(vv *leak.VariantVerdict, f *leak.Finding) string {
 		return ""
 	}
 	most := grew[0]
+	spread := vv.SpreadIn(cmp.Or(probe, kind))
+	share := func(g leak.StackGrowth) float64 { return spread.Share(g) }
 	switch {
 	case kind == "heap" && metric == "objects":
 		most = slices.MaxFunc(grew, func(a, b leak.StackGrowth) int { return cmp.Compare(a.Objects, b.Objects) })
+		first, last := f.Ends()
+		share = func(g leak.StackGrowth) float64 { return float64(g.Objects) / max(last-first, 1) }
 	case f.Unbounded:
 		// The largest growth may be a pool that has filled. The stack must account for most of the continuing rate.
-		fastest := slices.MaxFunc(grew, func(a, b leak.StackGrowth) int { return cmp.Compare(a.PerOperation, b.PerOperation) })
-		if fastest.PerOperation < f.PerOperation/2 {
+		most = slices.MaxFunc(grew, func(a, b leak.StackGrowth) int { return cmp.Compare(a.PerOperation, b.PerOperation) })
+		share = func(g leak.StackGrowth) float64 { return g.PerOperation / f.PerOperation }
+	}
+	if share(most) < leak.MinMost {
+		if spread == nil || spread.Stacks < 2 || spread.Share(grew[0]) >= leak.MinMost {
 			return ""
 		}
-		most = fastest
+		return ", " + spreadOver(spread, kind == "heap")
 	}
 	where := heldBy(vv, most) + ", most of it "
 	switch {
@@ -524,8 +541,13 @@ func mostly(vv *leak.VariantVerdict, f *leak.Finding) string {
 	case kind == "heap":
 		where += "allocated at "
 	}
-	where += place(most.Stack)
-	if at := most.Stack.Origin().Position(); at != "" {
+	where += placeOf(most)
+	who := most.Who
+	if who == nil {
+		origin := most.Stack.Origin()
+		who = &origin
+	}
+	if at := who.Position(); at != "" {
 		where += " (" + at + ")"
 	}
 	return where

@@ -353,7 +353,13 @@ func TestGrowing(t *testing.T) {
 	if len(vv.Growing) != maxStacks {
 		t.Fatalf("%d stacks", len(vv.Growing))
 	}
-	want := leak.StackGrowth{ID: receiveID, Stack: receive, From: 3, To: 143, PerOperation: 1, Module: "k8s.io/apimachinery v0.18.8", Fingerprint: true}
+	if spread := vv.SpreadIn("goroutine"); spread == nil || spread.Stacks != 30 || spread.Grew != 140+29*15 || spread.Largest != 140 {
+		t.Errorf("the growth of all stacks is %+v", spread)
+	}
+	want := leak.StackGrowth{
+		ID: receiveID, Stack: receive, From: 3, To: 143, PerOperation: 1, Module: "k8s.io/apimachinery v0.18.8", Fingerprint: true,
+		Who: &receive.Frames[0], Caller: receive.Creator,
+	}
 	if !reflect.DeepEqual(vv.Growing[0], want) {
 		t.Errorf("%+v", vv.Growing[0])
 	}

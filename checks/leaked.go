@@ -39,7 +39,7 @@ func (c *Leaked) Check(of leak.Evidence) leak.Finding {
 	if err == nil {
 		var stacks *census
 		if stacks, err = e.census(c.Probe); err == nil {
-			f.Stacks = stacks.growing(func(string) bool { return true })
+			f.Stacks, f.Spread = stacks.growing(func(string) bool { return true })
 		}
 	}
 	return e.judge(f, s, err)

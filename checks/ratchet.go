@@ -102,8 +102,8 @@ func newOrWorse(f *leak.Finding, stored *leak.VariantVerdict) string {
 	now, before, limit := f.PerOperation, old.PerOperation, max(worse*old.PerOperation, old.High)
 	low := f.Low
 	if !f.BoundPerOperation {
-		first, last := ends(f.Points)
-		oldFirst, oldLast := ends(old.Points)
+		first, last := f.Ends()
+		oldFirst, oldLast := old.Ends()
 		now, before = last-first, oldLast-oldFirst
 		low, limit = now, worse*before
 	}

@@ -63,7 +63,7 @@ func excess(vv *leak.VariantVerdict) float64 {
 	}
 	grows := f.PerOperation
 	if !f.BoundPerOperation {
-		first, last := ends(f.Points)
+		first, last := f.Ends()
 		grows = last - first
 	}
 	return grows / max(f.Bound, 1e-9)

@@ -71,7 +71,7 @@ func (c *Stack) Check(of leak.Evidence) leak.Finding {
 	s := series{unit: census.unit}
 	err = e.read(&s, m.sum)
 	s.survived = m.survived()
-	f.Stacks = census.growing(func(id string) bool { return m.stacks[id].matches })
+	f.Stacks, f.Spread = census.growing(func(id string) bool { return m.stacks[id].matches })
 	if c.Each && err == nil {
 		if worst := m.worst(e, f); worst != nil {
 			return *worst

@@ -151,6 +151,8 @@ type Evidence struct {
 	Linger time.Duration
 	// Allow are the known leaks that do not count.
 	Allow []Allowance
+	// Attribution says whose code the growing stacks name.
+	Attribution Attribution
 }
 
 // Reader is an optional extra of a check: which probe and metric it judges ("" is the default

@@ -48,6 +48,8 @@ type Spec struct {
 	Holders    string            `yaml:"holders,omitempty" doc:"off: build the subject without the endpoint for heap dumps, and take none (default: on)"`
 	Checks     []Block[Check]    `yaml:"checks" doc:"conditions that decide the outcome"`
 	Allow      []Allowance       `yaml:"allow,omitempty" doc:"known leaks that do not count in variants that are expected clean, by stack"`
+
+	Attribution Attribution `yaml:"attribution,omitempty" doc:"whose code reports name"`
 }
 
 // Values of Spec.Holders.

@@ -117,6 +117,8 @@ type VariantVerdict struct {
 	Growing []StackGrowth `json:"growing,omitempty"`
 	// HeapGrowing are the allocation sites that grew most by bytes, largest first.
 	HeapGrowing []StackGrowth `json:"heapGrowing,omitempty"`
+	// Spreads are the growth of all stacks, by probe. Growing and HeapGrowing list the largest.
+	Spreads []Spread `json:"spreads,omitempty"`
 	// Holders says who holds what grew, as in the record.
 	Holders *Holders `json:"holders,omitempty"`
 	// HeapExplained is how much of the heap's growth those and the other sampled stacks account for.
@@ -125,22 +127,76 @@ type VariantVerdict struct {
 	ComponentHeaps []HeapExplained `json:"componentHeaps,omitempty"`
 }
 
-// Lead returns the finding that best describes the variant's leak: the fingerprint's, else one with a stack, else the
-// first leaking one; nil if none leaks.
+// Lead returns the finding that best describes the variant's leak: of the fingerprint, else one whose stack has most of
+// the growth, else any. Of several, it is the one with the largest share of the growth; nil if none leaks.
 func (v *VariantVerdict) Lead() *Finding {
-	ranks := []func(Finding) bool{
-		func(f Finding) bool { return f.Fingerprint },
-		func(f Finding) bool { return len(f.Stacks) > 0 },
-		func(Finding) bool { return true },
+	var best *Finding
+	rank := func(f *Finding) float64 {
+		share := v.Share(f)
+		switch {
+		case f.Fingerprint:
+			share += 4
+		case len(f.Stacks) > 0 && share >= MinMost:
+			share += 2
+		}
+		return share
 	}
-	for _, rank := range ranks {
-		for i, f := range v.Findings {
-			if f.Outcome == Leaking && rank(f) {
-				return &v.Findings[i]
-			}
+	for i := range v.Findings {
+		if f := &v.Findings[i]; f.Outcome == Leaking && (best == nil || rank(f) > rank(best)) {
+			best = f
 		}
 	}
-	return nil
+	return best
+}
+
+// Share returns the share of a finding in the growth that the variant's leaking findings of its unit and process show,
+// from 0 to 1. Growth per operation and growth in total are not compared.
+func (v *VariantVerdict) Share(f *Finding) float64 {
+	most := f.size()
+	for i := range v.Findings {
+		if o := &v.Findings[i]; o.Outcome == Leaking && o.Unit == f.Unit && o.BoundPerOperation == f.BoundPerOperation && o.process() == f.process() {
+			most = max(most, o.size())
+		}
+	}
+	if most <= 0 {
+		return 0
+	}
+	return f.size() / most
+}
+
+// size is the growth that the finding is about: per operation or in total, as its bound is.
+func (f *Finding) size() float64 {
+	if f.BoundPerOperation {
+		return f.PerOperation
+	}
+	first, last := f.Ends()
+	return last - first
+}
+
+// process is the component that the finding is on, "" for the program.
+func (f *Finding) process() string {
+	name := f.Series
+	if name == "" && len(f.Stacks) > 0 {
+		name = f.Stacks[0].Probe
+	}
+	component, _, ok := strings.Cut(name, "/")
+	if !ok {
+		return ""
+	}
+	return component
+}
+
+// Ends returns the values of the baseline and of the last round.
+func (f *Finding) Ends() (first, last float64) {
+	for i, p := range f.Points {
+		if i == 0 {
+			first = p.Value
+		}
+		if !p.Idle {
+			last = p.Value
+		}
+	}
+	return first, last
 }
 
 // HeapExplained holds the growth of the sampled heap profile against that of MemStats, in bytes.
@@ -191,8 +247,10 @@ type Finding struct {
 	Bound             float64 `json:"bound"`
 	BoundPerOperation bool    `json:"boundPerOperation,omitempty"`
 	// Unbounded is set if there was no bound: any sustained growth is a leak.
-	Unbounded bool          `json:"unbounded,omitempty"`
-	Stacks    []StackGrowth `json:"stacks,omitempty"`
+	Unbounded bool `json:"unbounded,omitempty"`
+	// Stacks are the judged stacks that grew most, largest first, and Spread is the growth of all of them.
+	Stacks []StackGrowth `json:"stacks,omitempty"`
+	Spread *Spread       `json:"spread,omitempty"`
 }
 
 // InAll reports whether the finding is on total growth: a deadlock has the same size after one round and after ten,
@@ -266,8 +324,12 @@ type StackGrowth struct {
 	// OldestMinutes is how long the one that waits longest had waited by then.
 	OldestMinutes int `json:"oldestMinutes,omitempty"`
 	// Module is the module of the innermost frame outside the standard library: "path version" as in go version -m of
-	// the subject, "" if unknown.
+	// the subject, replace lines applied, "" if unknown.
 	Module string `json:"module,omitempty"`
+	// Who is the first frame outside the standard library and plumbing, and Caller the subject's frame that called it or
+	// the creator of the goroutine; nil if unknown.
+	Who    *Frame `json:"who,omitempty"`
+	Caller *Frame `json:"caller,omitempty"`
 	// Fingerprint is set where a fingerprint check of the variant matched this stack.
 	Fingerprint bool `json:"fingerprint,omitempty"`
 }
