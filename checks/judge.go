@@ -454,8 +454,12 @@ func sentence(v *leak.Verdict, r *leak.Record) string {
 		return "no variant was planned" + failureReason(r.Failure, r.Interrupted) + "."
 	}
 	var parts []string
+	fine := manyFine(v)
 	for _, result := range []leak.Result{leak.Unmeasured, leak.NotMet, leak.Undecided, leak.Met} {
 		for i := range v.Variants {
+			if fine != "" && isFine(&v.Variants[i]) {
+				continue
+			}
 			if v.Variants[i].Result == result {
 				part := clause(&v.Variants[i])
 				if result == leak.Met && v.Result != leak.Met {
@@ -465,11 +469,36 @@ func sentence(v *leak.Verdict, r *leak.Record) string {
 			}
 		}
 	}
+	if fine != "" {
+		if v.Result != leak.Met {
+			fine += " as expected"
+		}
+		parts = append(parts, fine)
+	}
 	between := "; " // reasons have commas of their own
 	if v.Result == leak.Met {
 		between = ", "
 	}
 	return strings.Join(parts, between) + "."
+}
+
+// maxFine is the number of clean variants that a sentence lists one by one.
+const maxFine = 5
+
+func isFine(vv *leak.VariantVerdict) bool { return vv.Result == leak.Met && vv.Outcome == leak.Clean }
+
+// manyFine is "fixed-1 to fixed-7, 7 variants, are clean", "" for few clean variants.
+func manyFine(v *leak.Verdict) string {
+	var names []string
+	for i := range v.Variants {
+		if isFine(&v.Variants[i]) {
+			names = append(names, v.Variants[i].Variant)
+		}
+	}
+	if len(names) <= maxFine {
+		return ""
+	}
+	return fmt.Sprintf("%s, %s and %d more are clean", names[0], names[1], len(names)-2)
 }
 
 // hangs returns the finding on operations that never return, nil if all returned.

@@ -15,6 +15,7 @@ import (
 	_ "embed"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 // Limits of the page's lists; each list states how much it omits.
@@ -295,8 +296,10 @@ type variantStacks struct {
 
 type stackList struct {
 	Title, Unit, Noun string
-	Stacks            []stackItem
-	More              int
+	// Total is the growth of all stacks, of which the list has the largest.
+	Total  string
+	Stacks []stackItem
+	More   int
 }
 
 type stackItem struct {
@@ -355,8 +358,8 @@ func newVariantStacks(x variant, sources rundir.Sources, leaking int) variantSta
 		stacks, sites = max(htmlStacks/max(leaking, 1), htmlLeast), max(htmlSites/max(leaking, 1), htmlLeast)
 	}
 	lists := []stackList{
-		newStackList("Goroutines", "stack", stackUnit(false), x.Goroutines(), x.leadProbe() == "goroutine", stacks),
-		newStackList("Heap", "allocation site", stackUnit(true), x.heapApart(), x.leadProbe() == "heap", sites),
+		newStackList("Goroutines", x, false, x.Goroutines(), x.leadProbe() == "goroutine", stacks),
+		newStackList("Heap", x, true, x.heapApart(), x.leadProbe() == "heap", sites),
 	}
 	for _, l := range lists {
 		shown := map[string]bool{} // positions of creators: many stacks share one
@@ -381,9 +384,14 @@ func newVariantStacks(x variant, sources rundir.Sources, leaking int) variantSta
 	return variantStacks{x, slices.DeleteFunc(lists, func(l stackList) bool { return len(l.Stacks) == 0 })}
 }
 
-func newStackList(title, noun, unit string, stacks []leak.StackGrowth, open bool, most int) stackList {
-	l := stackList{Title: title, Unit: unit, Noun: noun}
-	found := len(stacks)
+func newStackList(title string, x variant, heap bool, stacks []leak.StackGrowth, open bool, most int) stackList {
+	unit, all := stackUnit(heap), x.growthOf(heap)
+	l := stackList{Title: title, Unit: unit, Noun: stackNoun(heap)}
+	l.Total = fmt.Sprintf("%s grew, %s in total, exact", count(all.Stacks, l.Noun), display.Delta(float64(all.Grew), unit))
+	if heap {
+		l.Total = fmt.Sprintf("%s grew, %s in total, sampled", count(all.Stacks, l.Noun), display.Delta(float64(all.Grew), unit))
+	}
+	found := len(stacks) + x.unlisted(heap)
 	stacks, _ = head(slices.DeleteFunc(stacks, func(g leak.StackGrowth) bool { return !g.Fingerprint && flat(g, unit) }), most)
 	l.More = found - len(stacks)
 	for i, g := range stacks {

@@ -21,18 +21,21 @@ const ReportSchema = 1
 //	 "runDir": "runs/watch-then-delete/20261120T140312Z",
 //	 "result": "as expected",        // or: not as expected, undecided, could not measure
 //	 "exitCode": 0,                  // what `leakrig run` exits with for this run
+//	 "answer": {…},                  // who leaks, at what cost, and what to type next
 //	 "verdict": {…},                 // verdict.json, whole: findings, gates, growing stacks
 //	 "record": {…},                  // run.json without samples and stacks
 //	 "commands": ["go tool pprof …"] // shell lines that show the growth in the raw profiles
 //	}
 //
-// Unlike the formats for people it cuts no list of the verdict.
+// Unlike the formats for people it cuts no list of the verdict. The verdict lists the largest stacks; its spreads count
+// all of them.
 type Report struct {
 	Schema   int           `json:"schema"`
 	Scenario string        `json:"scenario"`
 	RunDir   string        `json:"runDir"`
 	Result   leak.Result   `json:"result"`
 	ExitCode int           `json:"exitCode"`
+	Answer   Answer        `json:"answer"`
 	Verdict  *leak.Verdict `json:"verdict"`
 	Record   RecordSummary `json:"record"`
 	Commands []string      `json:"commands"`
@@ -80,7 +83,7 @@ func jsonReport(b *bytes.Buffer, v view) error {
 	}
 	r := Report{
 		Schema: ReportSchema, Scenario: v.Name(), RunDir: v.RunDir,
-		Result: v.Result(), ExitCode: v.ExitCode(),
+		Result: v.Result(), ExitCode: v.ExitCode(), Answer: v.Answer(),
 		Verdict: v.Verdict, Record: summarise(v), Commands: []string{},
 	}
 	for _, c := range v.pprofCommands() {

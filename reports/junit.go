@@ -165,7 +165,11 @@ func findingText(f leak.Finding) string {
 		}
 		fmt.Fprintf(&b, "%s. %s\n", line, g.Doc)
 	}
-	writeStacks(&b, f.Stacks, f.Unit)
+	stacks := len(f.Stacks)
+	if f.Spread != nil {
+		stacks = max(stacks, f.Spread.Stacks)
+	}
+	writeStacks(&b, f.Stacks, f.Unit, stacks)
 	return b.String()
 }
 
@@ -181,14 +185,20 @@ func failureText(f *leak.Failure) string {
 
 func stacksText(x variant) string {
 	var b strings.Builder
-	writeStacks(&b, x.Goroutines(), stackUnit(false))
-	writeStacks(&b, x.Heap(), stackUnit(true))
+	for _, heap := range []bool{false, true} {
+		stacks := x.Goroutines()
+		if heap {
+			stacks = x.Heap()
+		}
+		writeStacks(&b, stacks, stackUnit(heap), len(stacks)+x.unlisted(heap))
+	}
 	return b.String()
 }
 
-// writeStacks writes the first stacks in the form of a Go panic: function, then position.
-func writeStacks(b *strings.Builder, stacks []leak.StackGrowth, unit string) {
-	shown, more := head(stacks, 3)
+// writeStacks writes the first of all stacks in the form of a Go panic: function, then position.
+func writeStacks(b *strings.Builder, stacks []leak.StackGrowth, unit string, all int) {
+	shown, _ := head(stacks, 3)
+	more := all - len(shown)
 	for _, g := range shown {
 		fmt.Fprintf(b, "\n%s: %s\n", perOperation(g.PerOperation, unit), g.Stack)
 		frames, cut := head(g.Stack.Frames, 24)
@@ -203,6 +213,6 @@ func writeStacks(b *strings.Builder, stacks []leak.StackGrowth, unit string) {
 		}
 	}
 	if more > 0 {
-		fmt.Fprintf(b, "\n%s\n", and(more, "stack"))
+		fmt.Fprintf(b, "\n%s\n", and(more, stackNoun(unit == stackUnit(true))))
 	}
 }

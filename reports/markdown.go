@@ -3,6 +3,7 @@ package reports
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/leakrig/leakrig/leak"
@@ -15,10 +16,11 @@ const markdownColumns = 5
 
 // markdown writes the summary for a CI job page or an issue.
 func markdown(b *bytes.Buffer, v view) error {
-	fmt.Fprintf(b, "## %s %s: %s\n\n%s\n", markdownMark(v), escape(v.Name()), escape(v.Status()), escape(v.Sentence()))
+	fmt.Fprintf(b, "## %s %s: %s\n\n%s\n", markdownMark(v), escape(v.Name()), escape(v.Headline()), escape(v.Sentence()))
 	if f := v.Record.Failure; f != nil {
 		fmt.Fprintf(b, "\n%s\n", fence(failureText(f)))
 	}
+	markdownAnswer(b, v.Answer())
 	markdownGrowth(b, v)
 	markdownWarnings(b, v.Warnings())
 	shown := map[string]bool{}
@@ -27,6 +29,52 @@ func markdown(b *bytes.Buffer, v view) error {
 	}
 	markdownReproduce(b, v)
 	return nil
+}
+
+// markdownAnswer writes the answer as a list, with the commands to copy.
+func markdownAnswer(b *bytes.Buffer, a Answer) {
+	fmt.Fprintf(b, "\n- **Leaks?** %s\n- **Expected?** %s\n", escape(a.Leaks), escape(a.Rig))
+	item := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(b, "- **%s**: %s\n", name, text)
+		}
+	}
+	frame := func(f *AnswerFrame) string {
+		if f == nil {
+			return ""
+		}
+		text := escape(strings.TrimSpace(f.How + " " + f.Func))
+		switch {
+		case f.Position == "":
+		case f.URL != "":
+			text += fmt.Sprintf(", [%s](%s)", escape(f.Position), f.URL)
+		default:
+			text += ", " + escape(f.Position)
+		}
+		return text
+	}
+	who := []string{frame(a.Who), frame(a.Caller), escape(a.Share)}
+	item("Who", strings.Join(slices.DeleteFunc(who, func(s string) bool { return s == "" }), "; "))
+	item("Blocks on", escape(a.Blocks))
+	for _, c := range a.Cost {
+		item("Cost", escape(c))
+	}
+	item("Holder", escape(a.Holder))
+	item("Proof", escape(a.Proof))
+	if a.Known != "" {
+		item("Known", fmt.Sprintf("[%s](%s)", escape(a.Known), a.Link))
+	}
+	item("Fix", escape(a.Clean))
+	if a.Outcome == leak.Clean {
+		return
+	}
+	var lines []string
+	for _, c := range a.Next {
+		lines = append(lines, c.Command)
+	}
+	if len(lines) > 0 {
+		fmt.Fprintf(b, "\nNext:\n\n%s\n", fence(strings.Join(lines, "\n")))
+	}
 }
 
 func markdownMark(v view) string {
@@ -90,7 +138,7 @@ func markdownVariant(b *bytes.Buffer, x variant, sources rundir.Sources, shown m
 	if r := x.Record.Subject.Rewrite; r != nil {
 		fmt.Fprintf(b, "\nRe-enacted: %s\n", escape(reenacted(r)))
 	}
-	for _, line := range x.Unexplained() {
+	for _, line := range x.Reconciled() {
 		fmt.Fprintf(b, "\nHeap: %s\n", escape(line))
 	}
 	if f := x.Record.Failure; f != nil {

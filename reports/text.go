@@ -24,10 +24,11 @@ const (
 func text(b *bytes.Buffer, v view) error {
 	p := printer{b}
 	if v.Detail == Brief {
-		p.line("%s %s: %s", marks[v.Result()], v.Name(), v.Status())
+		p.line("%s %s: %s", marks[v.Result()], v.Name(), v.Headline())
 		return nil
 	}
 	p.verdict(v)
+	p.answer(v.Answer())
 	p.growth(v)
 	p.variants(v)
 	p.warnings(v.Warnings())
@@ -39,9 +40,43 @@ func text(b *bytes.Buffer, v view) error {
 var marks = map[leak.Result]string{leak.Met: "✓", leak.NotMet: "✗", leak.Undecided: "?", leak.Unmeasured: "!"}
 
 func (p printer) verdict(v view) {
-	p.para(marks[v.Result()]+" ", v.Name()+": "+v.Status())
+	p.para(marks[v.Result()]+" ", v.Name()+": "+v.Headline())
 	p.para("  ", v.Sentence())
 	p.failure(v.Record.Failure, true)
+}
+
+// answer prints who leaks, what it costs, and what to type next. A run without a leak has no answer beyond its sentence.
+func (p printer) answer(a Answer) {
+	if a.Outcome == leak.Leaking {
+		p.line("")
+		row := func(name string, texts ...string) {
+			for _, text := range texts {
+				if text != "" {
+					p.para(fmt.Sprintf("  %-9s ", name), text)
+					name = ""
+				}
+			}
+		}
+		row("who", a.Who.String(), a.Caller.String(), a.Share)
+		blocks := a.Blocks
+		if a.Who != nil && a.Who.Line != "" {
+			blocks = strings.TrimPrefix(blocks+": "+a.Who.Line, ": ")
+		}
+		row("blocks on", blocks)
+		row("cost", a.Cost...)
+		row("holder", a.Holder)
+		row("proof", a.Proof)
+		row("fix", a.Known, a.Clean)
+	}
+	if a.Outcome != leak.Clean {
+		for i, c := range a.Next {
+			if i == 0 {
+				p.line("")
+			}
+			p.line("  next: %s", strings.ToLower(c.Doc[:1])+c.Doc[1:])
+			p.line("    %s", c.Command)
+		}
+	}
 }
 
 // failure prints an error with its hint. The first line of a variant's error is already in its reason.
@@ -135,9 +170,9 @@ func (p printer) reason(x variant) {
 func (p printer) variant(x variant, full bool) {
 	p.reason(x)
 	p.failure(x.Record.Failure, false)
-	p.stacks("goroutine stacks that grew", x, x.Goroutines(), stackUnit(false))
-	p.stacks("allocation sites that grew", x, x.heapApart(), stackUnit(true))
-	for _, line := range x.Unexplained() {
+	p.stacks("goroutine stacks that grew (exact)", x, x.Goroutines(), false)
+	p.stacks("allocation sites that grew (sampled)", x, x.heapApart(), true)
+	for _, line := range x.Reconciled() {
 		p.line("")
 		p.para("  ", "heap: "+line)
 	}
@@ -170,10 +205,11 @@ func (p printer) findings(findings []leak.Finding, gates bool) {
 
 var stackIndent = strings.Repeat(" ", len("  +1023.9 KiB/op  "))
 
-func (p printer) stacks(title string, x variant, stacks []leak.StackGrowth, unit string) {
+func (p printer) stacks(title string, x variant, stacks []leak.StackGrowth, heap bool) {
 	if len(stacks) == 0 {
 		return
 	}
+	unit := stackUnit(heap)
 	p.line("")
 	p.line("  %s", title)
 	shown, more := head(stacks, textStacks)
@@ -193,8 +229,9 @@ func (p printer) stacks(title string, x variant, stacks []leak.StackGrowth, unit
 			p.para(stackIndent, known)
 		}
 	}
+	more += x.unlisted(heap)
 	if more > 0 {
-		p.para(stackIndent, and(more, "stack"))
+		p.para(stackIndent, and(more, stackNoun(heap)))
 	}
 }
 

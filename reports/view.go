@@ -34,11 +34,39 @@ func newView(in Input) view {
 		in.Verdict = &leak.Verdict{Result: leak.Unmeasured, Sentence: "The run was not judged.", Interrupted: in.Record.Interrupted}
 	}
 	in.Record = in.Record.Shown(in.Verdict) // of several replicas, the worst
+	in.Verdict = actual(in.Verdict, in.Record)
 	v := view{Input: in}
 	for _, name := range variantNames(in) {
 		v.Variants = append(v.Variants, newVariant(in, name))
 	}
 	return v
+}
+
+// actual returns the verdict with the versions of modules that each variant has in its stacks. Verdicts of older versions
+// have those that a binary built with -trimpath names.
+func actual(v *leak.Verdict, r *leak.Record) *leak.Verdict {
+	out := *v
+	out.Variants = slices.Clone(v.Variants)
+	for i := range out.Variants {
+		vv := &out.Variants[i]
+		x := r.Variant(vv.Variant)
+		if x == nil {
+			continue
+		}
+		stacks := func(list []leak.StackGrowth) []leak.StackGrowth {
+			list = slices.Clone(list)
+			for k := range list {
+				list[k].Stack = x.Binary(list[k].Probe).ActualStack(list[k].Stack)
+			}
+			return list
+		}
+		vv.Growing, vv.HeapGrowing = stacks(vv.Growing), stacks(vv.HeapGrowing)
+		vv.Findings = slices.Clone(vv.Findings)
+		for k := range vv.Findings {
+			vv.Findings[k].Stacks = stacks(vv.Findings[k].Stacks)
+		}
+	}
+	return &out
 }
 
 // variantNames lists the planned variants in order, then those that only the verdict or the record has.
@@ -191,6 +219,32 @@ func (x variant) leadFirst(stacks []leak.StackGrowth) []leak.StackGrowth {
 	return out
 }
 
+// growthOf is the growth of all stacks of a list, of which the list has the largest; of the list alone in verdicts of
+// older versions.
+func (x variant) growthOf(heap bool) leak.Spread {
+	kind, list := "goroutine", x.Verdict.Growing
+	if heap {
+		kind, list = "heap", x.Verdict.HeapGrowing
+	}
+	if s := x.Verdict.SpreadOf(kind); s != nil {
+		return *s
+	}
+	s := leak.Spread{Probe: kind, Stacks: len(list)}
+	for _, g := range list {
+		s.Grew += g.To - g.From
+	}
+	return s
+}
+
+// unlisted is the number of stacks that grew and that the verdict does not list.
+func (x variant) unlisted(heap bool) int {
+	list := x.Verdict.Growing
+	if heap {
+		list = x.Verdict.HeapGrowing
+	}
+	return max(x.growthOf(heap).Stacks-len(list), 0)
+}
+
 // Against reports whether the finding keeps the variant from its expectation. If a leak is expected, only its
 // fingerprint counts. Otherwise every check counts.
 func (x variant) Against(f leak.Finding) bool {
@@ -215,7 +269,10 @@ func (x variant) version(path string) string {
 				continue
 			}
 			version := m.Version
-			if m.Replace != "" && m.Replace != m.Path+" "+m.Version {
+			switch replaced, actual, _ := strings.Cut(m.Replace, " "); {
+			case replaced == m.Path && actual != "":
+				version = actual
+			case m.Replace != "":
 				version += " ⇒ " + m.Replace
 			}
 			versions = append(versions, version)

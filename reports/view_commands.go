@@ -78,10 +78,26 @@ func (x variant) top(probe string) (leak.StackGrowth, bool) {
 }
 
 // again returns the command that made the run.
-func (v view) again() string {
-	args := v.Record.Args
+func (v view) again() string { return v.againWith("", "") }
+
+// againWith returns the command that made the run with a flag set, if it is not "". Flags come before the command of an
+// observation.
+func (v view) againWith(flag, value string) string {
+	args := slices.Clone(v.Record.Args)
 	if len(args) == 0 {
 		args = []string{"run", v.Name()}
+	}
+	end := slices.Index(args, "--")
+	if end < 0 {
+		end = len(args)
+	}
+	if flag != "" {
+		own := args[:end:end]
+		if i := slices.Index(own, flag); i >= 0 && i+1 < len(own) {
+			own = slices.Delete(own, i, i+2)
+		}
+		own = slices.DeleteFunc(own, func(a string) bool { return strings.HasPrefix(a, flag+"=") })
+		args = slices.Concat(own, []string{flag, value}, args[end:])
 	}
 	words := []string{"leakrig"}
 	for _, a := range args {

@@ -123,6 +123,14 @@ func and(more int, noun string) string {
 	return fmt.Sprintf("… and %d more %ss", more, noun)
 }
 
+// stackNoun is what a list of growing stacks lists.
+func stackNoun(heap bool) string {
+	if heap {
+		return "allocation site"
+	}
+	return "stack"
+}
+
 // stackUnit returns the unit of From, To and PerOperation in a list of growing stacks.
 func stackUnit(heap bool) string {
 	if heap {

@@ -34,7 +34,7 @@ func (x variant) held(g leak.StackGrowth, unit string) []string {
 			}
 		}
 		if sites := x.sitesOf(g); len(sites) > 0 {
-			lines = append(lines, "of this, "+allocated(sites))
+			lines = append(lines, "of this, "+allocated(sites, len(x.Verdict.HeapGrowing)))
 		}
 		return lines
 	}
@@ -79,8 +79,8 @@ func (x variant) heapApart() []leak.StackGrowth {
 }
 
 // allocated is "+12.1 KiB per operation allocated at json.(*Decoder).refill (encoding/json/stream.go:161) and 18 more
-// sites".
-func allocated(sites []leak.StackGrowth) string {
+// sites of the 20 largest".
+func allocated(sites []leak.StackGrowth, of int) string {
 	sum := 0.0
 	for _, site := range sites {
 		sum += site.PerOperation
@@ -88,7 +88,7 @@ func allocated(sites []leak.StackGrowth) string {
 	at := sites[0].Stack.Place()
 	text := fmt.Sprintf("%s allocated at %s (%s)", perOperation(sum, stackUnit(true)), at.Short(), at.Position())
 	if more := len(sites) - 1; more > 0 {
-		text += " and " + count(more, "more site")
+		text += fmt.Sprintf(" and %s of the %d largest", count(more, "more site"), of)
 	}
 	return text
 }

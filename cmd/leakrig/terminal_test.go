@@ -55,7 +55,7 @@ spec:
 		}
 		s := screen.New(1000)
 		_, _ = s.Write(regexp.MustCompile(`\x1b\[3?\dm`).ReplaceAll(out, nil))
-		if coloured := strings.Contains(string(out), "\x1b[32m✓\x1b[0m fine: as expected"); coloured == plain {
+		if coloured := strings.Contains(string(out), "\x1b[32m✓\x1b[0m fine: clean, as expected"); coloured == plain {
 			t.Errorf("plain %v, coloured %v:\n%q", plain, coloured, out)
 		}
 		if got := s.String(); !strings.Contains(got, "\nonly: round 2/2  post 5/5 ok") || strings.Contains(got, "settling") || len(s.Odd) > 0 {
