@@ -22,7 +22,7 @@ func undecided(f leak.Finding, err error) leak.Finding {
 
 // judge holds the series against the finding's bound.
 func (e evidence) judge(f leak.Finding, s series, err error) leak.Finding {
-	f.Series, f.Unit, f.Points = s.name, s.unit, s.allPoints()
+	f.Series, f.Unit, f.Outside, f.Points = s.name, s.unit, s.outside, s.allPoints()
 	if err != nil {
 		return undecided(f, err)
 	}

@@ -119,6 +119,11 @@ func (j judge) one(vv leak.VariantVerdict, variant leak.Variant, measured *leak.
 	for _, b := range j.scenario.Spec.Checks {
 		vv.Findings = append(vv.Findings, find(b, e, variant.Fingerprint))
 	}
+	for i := range vv.Findings {
+		if text := nativeText(vv.Findings, &vv.Findings[i]); text != "" {
+			vv.Findings[i].Summary += "; " + text
+		}
+	}
 	fingerprint := j.fingerprint(variant.Fingerprint)
 	for kind, list := range map[string]*[]leak.StackGrowth{"goroutine": &vv.Growing, "heap": &vv.HeapGrowing} {
 		var spreads []leak.Spread
@@ -625,7 +630,11 @@ func clause(vv *leak.VariantVerdict) string {
 		last := hung[len(hung)-1]
 		return fmt.Sprintf("%s hangs: %.0f of %d operations never returned", name, last.Value, last.Operations) + blockedAt(leaks)
 	case vv.Outcome == leak.Leaking:
-		return name + " leaks " + headline(leaks) + cmp.Or(at(leaks)+holding(vv, leaks), mostly(vv, leaks)) + ofAll(vv, leaks)
+		text := name + " leaks " + headline(leaks) + cmp.Or(at(leaks)+holding(vv, leaks), mostly(vv, leaks)) + ofAll(vv, leaks)
+		if native := nativeText(vv.Findings, leaks); native != "" {
+			text += ": " + native
+		}
+		return text
 	case vv.Result == leak.NotMet:
 		return name + " was " + vv.Reason
 	}

@@ -23,8 +23,10 @@ type evidence struct{ leak.Evidence }
 // series is one number over the rounds, baseline first.
 type series struct {
 	name, unit string
-	points     []leak.Point
-	idle       *leak.Point
+	// outside is the series whose memory this one does not include.
+	outside string
+	points  []leak.Point
+	idle    *leak.Point
 	// idled is how many seconds after the last point that was taken.
 	idled float64
 	// objects is the growth of heap objects, if a probe counts them.
@@ -75,6 +77,7 @@ func (e evidence) metricSeries(probe, metric string) (series, error) {
 	}
 	s := series{name: probe + "." + metric}
 	s.unit, s.coarse = e.Metrics[s.name].Unit, e.Metrics[s.name].Coarse
+	s.outside = outside(s.name, e.Metrics[s.name])
 	allowed, err := e.withoutAllowed(probe, metric)
 	if err != nil {
 		return s, err

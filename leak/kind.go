@@ -31,6 +31,9 @@ type Metric struct {
 	// Coarse is how much the metric changes without growth, in steps of memory that the runtime or the kernel
 	// allocate; 0 if every change counts.
 	Coarse float64 `json:"coarse,omitempty"`
+	// Outside is the series, as "probe.metric", whose memory this metric does not include; "" if it has none. Growth
+	// of this metric alone is outside of that memory.
+	Outside string `json:"outside,omitempty"`
 	// Default marks the metric that a check means when it names none: a probe's first.
 	Default bool `json:"default,omitempty"`
 }

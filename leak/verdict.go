@@ -227,6 +227,8 @@ type Finding struct {
 	// Series is the name of the judged series, "probe.metric", or "" for stacks.
 	Series string `json:"series,omitempty"`
 	Unit   string `json:"unit,omitempty"`
+	// Outside is the series whose memory the judged one does not include, "" for none.
+	Outside string `json:"outside,omitempty"`
 	// Points are the judged values, baseline first.
 	Points []Point `json:"points,omitempty"`
 	// PerOperation is the growth per operation in Unit.

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -66,14 +67,20 @@ func (*Heap) Sample(ctx context.Context, t leak.Target) (leak.Reading, error) {
 // memStats maps the names in the text form of a heap profile onto metrics. Stack reads "inuse / sys".
 var memStats = map[string]string{"HeapAlloc": "alloc", "HeapObjects": "objects", "Stack": "stack"}
 
-// parseMemStats reads the "# HeapAlloc = 123" lines at the end of a heap profile's text form.
+// parseMemStats reads the metrics of the heap.
 func parseMemStats(text []byte) (map[string]float64, error) {
+	return memFigures(bytes.NewReader(text), memStats)
+}
+
+// memFigures reads the "# HeapAlloc = 123" lines at the end of a heap profile's text form. metrics has the wanted
+// names of MemStats, each with the name of its value.
+func memFigures(text io.Reader, metrics map[string]string) (map[string]float64, error) {
 	values := map[string]float64{}
-	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines := bufio.NewScanner(text)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		name, value, ok := strings.Cut(strings.TrimPrefix(lines.Text(), "# "), " = ")
-		metric, known := memStats[name]
+		metric, known := metrics[name]
 		if !ok || !known {
 			continue
 		}
@@ -87,8 +94,8 @@ func parseMemStats(text []byte) (map[string]float64, error) {
 	if err := lines.Err(); err != nil {
 		return nil, err
 	}
-	if len(values) != len(memStats) {
-		return nil, leak.WithHint(fmt.Errorf("not a heap profile in text form: %d of %d MemStats figures found", len(values), len(memStats)),
+	if len(values) != len(metrics) {
+		return nil, leak.WithHint(fmt.Errorf("not a heap profile in text form: %d of %d MemStats figures found", len(values), len(metrics)),
 			"net/http/pprof writes them with debug=1")
 	}
 	return values, nil

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -466,8 +467,62 @@ func TestProcessSample(t *testing.T) {
 	if grew := after["rss"] - before["rss"]; grew < 16<<20 {
 		t.Errorf("touched 64 MiB, rss grew by %v", grew)
 	}
-	if after["threads"] < 2 || len(after) != 3 {
+	if grew := after["files"] - before["files"]; grew < 1 || grew > files {
+		t.Errorf("opened %d files, files grew by %v", files, grew)
+	}
+	if sum := after["sockets"] + after["files"] + after["pipes"] + after["eventfds"] + after["others"]; sum > after["descriptors"] || sum < after["descriptors"]-2 {
+		t.Errorf("%v of %v descriptors have a kind", sum, after["descriptors"])
+	}
+	if _, native := after["native"]; after["threads"] < 2 || len(after) != 8 || native {
 		t.Errorf("values %v", after)
+	}
+}
+
+// TestNative checks that memory of the Go heap is not native, and that mapped memory is.
+func TestNative(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	s := serve(t, itself())
+	s.Target.Proc = os.DirFS("/proc/self")
+	native := func() float64 {
+		t.Helper()
+		r, err := (&Process{}).Sample(t.Context(), s.Target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Sample.Values["native"]
+	}
+	const size = 64 << 20
+	debug.FreeOSMemory()
+	before := native()
+	touched := bytes.Repeat([]byte{1}, size)
+	if grew := native() - before; grew > 4<<20 {
+		t.Errorf("the Go heap grew, and native memory by %.0f", grew)
+	}
+	runtime.KeepAlive(touched)
+	mapped, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Munmap(mapped)
+	for i := 0; i < size; i += 4096 {
+		mapped[i] = 1
+	}
+	if grew := native() - before; grew < size/2 {
+		t.Errorf("mapped %d bytes, native memory grew by %.0f", size, grew)
+	}
+	s.allClosed(t)
+}
+
+func TestDescriptorKinds(t *testing.T) {
+	for link, want := range map[string]string{
+		"socket:[123]": "sockets", "pipe:[4]": "pipes", "anon_inode:[eventfd]": "eventfds", "anon_inode:[eventpoll]": "others",
+		"/dev/null": "files", "/tmp/x (deleted)": "files", "/memfd:x (deleted)": "others", "anon_inode:inotify": "others",
+	} {
+		if got := descriptorKind(link); got != want {
+			t.Errorf("%s: %s, want %s", link, got, want)
+		}
 	}
 }
 
@@ -493,8 +548,8 @@ func TestProcessSampleRefuses(t *testing.T) {
 	if _, err := (&Process{}).Sample(t.Context(), leak.Target{}); err == nil || leak.Hint(err) == "" {
 		t.Errorf("without /proc: %v", err)
 	}
-	r, err := (&Process{}).Sample(t.Context(), leak.Target{Proc: fstest.MapFS{"status": {Data: []byte(whole)}, "fd/0": {}, "fd/1": {}}})
-	if want := map[string]float64{"rss": 123 << 10, "threads": 7, "descriptors": 2}; err != nil || !maps.Equal(r.Sample.Values, want) {
+	r, err := (&Process{}).Sample(t.Context(), leak.Target{Proc: fstest.MapFS{"status": {Data: []byte(whole)}, "fd/0": {Mode: os.ModeSymlink, Data: []byte("/dev/null")}, "fd/1": {Mode: os.ModeSymlink, Data: []byte("socket:[7]")}}})
+	if want := map[string]float64{"rss": 123 << 10, "threads": 7, "descriptors": 2, "files": 1, "sockets": 1, "pipes": 0, "eventfds": 0, "others": 0}; err != nil || !maps.Equal(r.Sample.Values, want) {
 		t.Errorf("%v, %v", r.Sample.Values, err)
 	}
 }

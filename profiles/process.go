@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"strconv"
 	"strings"
@@ -14,19 +15,26 @@ import (
 
 var processKind = leak.Kind[leak.Probe]{
 	Name: "process",
-	Doc:  "Resources of the process from /proc.",
+	Doc:  "Resources of the process from /proc, and memory outside of the Go runtime.",
 	Metrics: []leak.Metric{
 		{Name: "rss", Unit: "bytes", Coarse: 4 << 20, Doc: "resident memory (VmRSS)"},
+		{Name: "native", Unit: "bytes", Coarse: 4 << 20, Outside: "heap.alloc", Doc: "resident anonymous memory that the Go runtime did not allocate, such as C.malloc: RssAnon - (MemStats.Sys - HeapReleased), at least 0"},
 		{Name: "descriptors", Unit: "descriptors", Doc: "open file descriptors"},
+		{Name: "sockets", Unit: "descriptors", Doc: "open sockets"},
+		{Name: "files", Unit: "descriptors", Doc: "open files, folders and devices"},
+		{Name: "pipes", Unit: "descriptors", Doc: "open ends of pipes"},
+		{Name: "eventfds", Unit: "descriptors", Doc: "open eventfds"},
+		{Name: "others", Unit: "descriptors", Doc: "other descriptors: epoll, timerfd, inotify, pidfd"},
 		{Name: "threads", Unit: "threads", Doc: "kernel threads"},
 	},
 	New: func() leak.Probe { return &Process{} },
 }
 
-// Process reads resident memory, descriptors and threads.
+// Process reads memory, descriptors and threads.
 type Process struct{}
 
-// Sample reads /proc/PID. Without it, it reads only resident memory, from the target's other source.
+// Sample reads /proc/PID. Without it, it reads only resident memory, from the target's other source. A process that
+// does not serve its heap profile has no native memory, and a /proc without links no kinds of descriptors.
 func (*Process) Sample(ctx context.Context, t leak.Target) (leak.Reading, error) {
 	if t.Proc == nil && t.Resident != nil {
 		return sampleResident(ctx, t)
@@ -41,18 +49,77 @@ func (*Process) Sample(ctx context.Context, t leak.Target) (leak.Reading, error)
 	}
 	rss, err1 := statusField(string(status), "VmRSS")
 	threads, err2 := statusField(string(status), "Threads")
-	descriptors, err3 := fs.ReadDir(t.Proc, "fd")
+	values, err3 := descriptors(t.Proc)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return leak.Reading{}, err
 	}
-	return leak.Reading{Sample: leak.Sample{
-		Probe: processKind.Name,
-		Values: map[string]float64{
-			"rss":         rss * 1024, // the kernel writes kB and means KiB
-			"threads":     threads,
-			"descriptors": float64(len(descriptors)),
-		},
-	}}, nil
+	values["rss"], values["threads"] = rss*1024, threads // the kernel writes kB and means KiB
+	if anonymous, err := statusField(string(status), "RssAnon"); err == nil {
+		held, err := runtimeMemory(ctx, t)
+		switch {
+		case err == nil:
+			values["native"] = max(0, anonymous*1024-held)
+		case !errors.Is(err, errNotServed):
+			return leak.Reading{}, err
+		}
+	}
+	return leak.Reading{Sample: leak.Sample{Probe: processKind.Name, Values: values}}, nil
+}
+
+// descriptors counts open file descriptors, in total and by kind.
+func descriptors(proc fs.FS) (map[string]float64, error) {
+	open, err := fs.ReadDir(proc, "fd")
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]float64{"descriptors": float64(len(open))}
+	links, ok := proc.(fs.ReadLinkFS)
+	if !ok {
+		return values, nil
+	}
+	for _, kind := range []string{"sockets", "files", "pipes", "eventfds", "others"} {
+		values[kind] = 0
+	}
+	for _, d := range open {
+		link, err := links.ReadLink("fd/" + d.Name())
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // closed since
+		case err != nil:
+			return nil, err
+		default:
+			values[descriptorKind(link)]++
+		}
+	}
+	return values, nil
+}
+
+// descriptorKind returns the metric that counts the descriptor with this link in /proc/PID/fd.
+func descriptorKind(link string) string {
+	switch {
+	case strings.HasPrefix(link, "socket:"):
+		return "sockets"
+	case strings.HasPrefix(link, "pipe:"):
+		return "pipes"
+	case link == "anon_inode:[eventfd]":
+		return "eventfds"
+	case strings.HasPrefix(link, "/") && !strings.HasPrefix(link, "/memfd:"):
+		return "files"
+	}
+	return "others"
+}
+
+// runtimeMemory returns the bytes that the Go runtime has from the kernel and has not returned. The error is
+// errNotServed if the process serves no heap profile.
+func runtimeMemory(ctx context.Context, t leak.Target) (float64, error) {
+	if t.Transport == nil || t.Pprof == "" {
+		return 0, errNotServed
+	}
+	var values map[string]float64
+	err := get(ctx, t, "/heap?debug=1", func(_ context.Context, body io.Reader) (err error) {
+		values, err = memFigures(io.LimitReader(body, maxBody), map[string]string{"Sys": "sys", "HeapReleased": "released"})
+		return err
+	})
+	return values["sys"] - values["released"], err
 }
 
 // freshness bounds the wait for a report that is newer than the question.

@@ -108,13 +108,21 @@ spec:
     - growth: {name: stacks, probe: heap, metric: stack}
 {{- end}}
 {{- if .HasProcess}}
-    - growth: {name: descriptors, probe: process, metric: descriptors}
+{{- range $kind := .Descriptors}}
+    - growth: {name: {{$kind}}, probe: process, metric: {{$kind}}}
+{{- end}}
     - growth: {name: threads, probe: process, metric: threads}
 {{- if not (or .MaxHeap .MaxGoroutines)}}
+    - growth: {name: native, probe: process, metric: native}
     - growth: {name: resident, probe: process, metric: rss}
 {{- end}}
 {{- end}}
 `))
+
+// Descriptors are the metrics of file descriptors to judge: each kind, and all of them.
+func (*Observation) Descriptors() []string {
+	return []string{"sockets", "files", "pipes", "eventfds", "others", "descriptors"}
+}
 
 // Description says in the report where the scenario comes from.
 func (o *Observation) Description() string {
