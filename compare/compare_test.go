@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/profiles"
+	"github.com/leakrig/leakrig/reports"
 )
 
 // dump writes a goroutine dump with so many goroutines on one stack.
@@ -35,5 +37,44 @@ func TestDiff(t *testing.T) {
 		if err != nil || code != want || !strings.Contains(out.String(), "+2.00/op") {
 			t.Errorf("--max %q: exit code %d, want %d, %v\n%s", bound, code, want, err, out.String())
 		}
+	}
+}
+
+// TestBestVariant checks that match compares a profile with every variant, and reports the one that explains most,
+// whatever was expected of it.
+func TestBestVariant(t *testing.T) {
+	stack := func(name string) leak.Stack {
+		return leak.Stack{State: "chan receive", Frames: []leak.Frame{{Func: "example.com/shop." + name}}}
+	}
+	variant := func(name, grows string) *leak.VariantRecord {
+		s := stack(grows)
+		shot := func(round int, n int64) leak.Snapshot {
+			return leak.Snapshot{Round: round, Operations: 10 * round, Samples: []leak.Sample{{
+				Probe: "goroutine", Groups: map[string][]leak.Group{profiles.SourceDump: {{Stack: s.ID(), Count: n}}},
+			}}}
+		}
+		return &leak.VariantRecord{Name: name, Snapshots: []leak.Snapshot{shot(0, 1), shot(1, 11)}, Stacks: map[string]leak.Stack{s.ID(): s}}
+	}
+	production, err := profiles.Open(dump(t, "production", 7))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := MatchOptions{Top: 10}
+	m, err := f.best([]*leak.VariantRecord{variant("leaky", "(*Order).wait"), variant("fixed", "(*Cart).wait"), {Name: "broken"}}, production)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Variant != "fixed" || m.Explained != 7 || len(m.Variants) != 3 || m.Variants[0].Explained != 0 || m.Variants[2].Problem == "" {
+		t.Errorf("%+v", m)
+	}
+	var out bytes.Buffer
+	reports.MatchText(&out, m, 10)
+	for _, want := range []string{"7 of 7 goroutines in production stand on stacks that grew in fixed", "leaky explains 0 (0.0 %)", "broken was not compared: no round was measured"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
+	}
+	if _, err := f.best([]*leak.VariantRecord{{Name: "broken"}}, production); err == nil || !strings.Contains(err.Error(), "broken: no round") {
+		t.Error(err)
 	}
 }

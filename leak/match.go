@@ -4,8 +4,9 @@ package leak
 type Match struct {
 	// Unit is "goroutines", or "bytes" for the heap.
 	Unit string `json:"unit"`
-	// Variant is the run's.
-	Variant string `json:"variant"`
+	// Variant is the variant of the run that explains most. Variants are all that were compared.
+	Variant  string           `json:"variant"`
+	Variants []MatchedVariant `json:"variants,omitempty"`
 	// Total is what stands in the production profile, Explained what of it is on stacks that grew in the run.
 	Total     int64 `json:"total"`
 	Explained int64 `json:"explained"`
@@ -15,6 +16,14 @@ type Match struct {
 	Unexplained []StackGrowth `json:"unexplained"`
 	// Omitted counts the stacks that are omitted to limit the size of a page.
 	Omitted int `json:"omitted,omitempty"`
+}
+
+// MatchedVariant is how much of the profile one variant explains.
+type MatchedVariant struct {
+	Variant   string `json:"variant"`
+	Explained int64  `json:"explained"`
+	// Problem is why the variant could not be compared, "" if it was.
+	Problem string `json:"problem,omitempty"`
 }
 
 // MatchedStack is a stack that grew in the run, and what production has on it.

@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/leak/display"
@@ -15,6 +16,15 @@ func MatchText(out io.Writer, m *leak.Match, top int) {
 		return fmt.Sprintf("%5.1f %%", 100*float64(n)/float64(max(m.Total, 1)))
 	}
 	fmt.Fprintf(out, "%s of %s %s in production stand on stacks that grew in %s (%.0f %%)\n", value(m.Explained), value(m.Total), m.Unit, m.Variant, 100*m.Share())
+	for _, v := range m.Variants {
+		switch {
+		case len(m.Variants) == 1 || v.Variant == m.Variant:
+		case v.Problem != "":
+			fmt.Fprintf(out, "  %s was not compared: %s\n", v.Variant, display.Printable(v.Problem))
+		default:
+			fmt.Fprintf(out, "  %s explains %s (%s)\n", v.Variant, value(v.Explained), strings.TrimSpace(share(v.Explained)))
+		}
+	}
 	fmt.Fprintf(out, "\ngrew in the run\n")
 	for i, s := range m.Stacks {
 		if i == top {

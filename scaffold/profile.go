@@ -16,7 +16,8 @@ import (
 // skeletonStacks is how many fingerprints a skeleton has at most: a leak has a few stacks, not many.
 const skeletonStacks = 3
 
-// Skeleton writes a scenario whose fingerprints are the largest stacks of a profile.
+// Skeleton writes a scenario whose fingerprints are the largest stacks of a profile, whoever owns their code. Each
+// names the innermost function outside the standard library, if there is one.
 func Skeleton(out io.Writer, path string) error {
 	p, err := profiles.Open(path)
 	if err != nil {
@@ -28,11 +29,14 @@ func Skeleton(out io.Writer, path string) error {
 	}
 	var names []string
 	var checks strings.Builder
+	known := map[[2]string]bool{}
 	for _, s := range m.Unexplained {
 		frame := s.Stack.Origin()
-		if frame.Func == "" || frame.Standard() || len(names) == skeletonStacks || len(names) > 0 && 10*s.To < m.Total {
+		key := [2]string{frame.Func, s.Stack.State}
+		if frame.Func == "" || known[key] || len(names) == skeletonStacks || len(names) > 0 && 10*s.To < m.Total {
 			continue // all fingerprints must show: only stacks that stand out are good for that
 		}
+		known[key] = true
 		name := fmt.Sprintf("stack-%d", len(names)+1)
 		names = append(names, name)
 		fmt.Fprintf(&checks, "    # %s of %s %s in the profile\n    - stack:\n        name: %s\n        match: %s\n",
@@ -47,7 +51,7 @@ func Skeleton(out io.Writer, path string) error {
 		}
 	}
 	if len(names) == 0 {
-		return errors.New("the profile has no stack outside of the standard library")
+		return errors.New("the profile has no stack with a named function")
 	}
 	_, err = fmt.Fprintf(out, `apiVersion: leakrig.dev/v1
 kind: Scenario

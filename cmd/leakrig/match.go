@@ -17,8 +17,8 @@ func (a *app) matchCommand() *cobra.Command {
 		Use:   "match RUN_DIR PROFILE | --skeleton PROFILE",
 		Short: "Compare a production profile with a run",
 		Long: `Compare a goroutine profile, heap profile or goroutine dump (debug=2) from production with the stacks
-that grew in a run. match prints which of these stacks the profile has, the share of the profile that
-they explain, and the rest.
+that grew in a run. match prints which variant explains most of the profile, which of its growing stacks
+the profile has, the share of the profile that they explain, and the rest.
 
 With --skeleton, print a scenario whose fingerprints are the largest stacks of the profile.`,
 		Example: `  leakrig match runs/watch-then-delete/20261120T140000Z production.pb.gz
@@ -36,7 +36,7 @@ With --skeleton, print a scenario whose fingerprints are the largest stacks of t
 			return err
 		},
 	}
-	c.Flags().StringVar(&f.Variant, "variant", "", "variant to compare with (default: the first that is expected to leak, or the first)")
+	c.Flags().StringVar(&f.Variant, "variant", "", "variant to compare with (default: the one that explains most)")
 	c.Flags().StringVar(&f.Probe, "probe", "", "probe to compare with, such as containerd/goroutine (default: the only one with such stacks)")
 	c.Flags().IntVar(&f.Top, "top", 10, "number of explained and of unexplained stacks to print")
 	c.Flags().Float64Var(&f.MinShare, "min-share", 0, "minimum explained share; the exit code is 1 below it")
