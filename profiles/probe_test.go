@@ -505,7 +505,7 @@ func TestNative(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer syscall.Munmap(mapped)
+	defer func() { _ = syscall.Munmap(mapped) }()
 	for i := 0; i < size; i += 4096 {
 		mapped[i] = 1
 	}
