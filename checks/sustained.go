@@ -110,8 +110,12 @@ type sustained struct {
 // enough ago. The floor, the smallest leak that would have been detected, is part of the verdict. Clean needs a low
 // floor, or the number of operations that a leak needs.
 func judgeSustained(f *leak.Finding, s series, e evidence) {
-	if _, n := s.net(); n <= 0 || len(s.points) < 3 {
+	switch _, n := s.net(); {
+	case n <= 0:
 		f.Summary = "no operations were attempted"
+		return
+	case len(s.points) < 3:
+		f.Summary = "only one round was measured in the time budget; it has to be larger"
 		return
 	}
 	u := newSustained(s, e, f)

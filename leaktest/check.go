@@ -71,6 +71,11 @@ func (c config) left(counts func(group) bool) string {
 		}
 		if time.Now().After(deadline) {
 			var b strings.Builder
+			for _, a := range c.allow {
+				if a.Until.Expired(time.Now()) {
+					fmt.Fprintf(&b, "the allowance for %s ended on %s (%s)\n", a.Match, a.Until, a.Reason)
+				}
+			}
 			for _, g := range groups {
 				fmt.Fprintf(&b, "%d at %s\n", g.count, strings.Join(g.frames, "\n     "))
 			}

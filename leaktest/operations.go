@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,6 +23,8 @@ import (
 // operations is the load of a test: the process with the operation performs them on request.
 type operations struct {
 	Times, Concurrency int
+	// refuse returns an error if the operations of a round were such that more would tell nothing.
+	refuse func(first int, t leak.Tally) error
 }
 
 // path is where the process takes requests for operations.
@@ -44,7 +48,7 @@ func (o *operations) Run(ctx context.Context, target leak.Target, first int) (le
 	if err := json.NewDecoder(resp.Body).Decode(&tally); err != nil {
 		return leak.Tally{}, fmt.Errorf("tally of the operations: %w", err)
 	}
-	return tally, nil
+	return tally, o.refuse(first, tally)
 }
 
 // Scaled multiplies the operations.
@@ -106,7 +110,10 @@ func (p *performer) round(first, times, concurrency int) leak.Tally {
 			if hung == 0 {
 				continue
 			}
-			r.fail(hung, fmt.Errorf("an operation did not return within %s (leaktest.Timeout)", p.timeout))
+			r.mu.Lock()
+			r.tally.TimedOut += hung
+			r.mu.Unlock()
+			r.fail(hung, fmt.Errorf("an operation did not return within %s (leaktest.Timeout)%s", p.timeout, hanging()))
 		}
 		tick.Stop()
 		if p.t.Failed() {
@@ -116,6 +123,24 @@ func (p *performer) round(first, times, concurrency int) leak.Tally {
 		tally.Seconds = time.Since(began).Seconds()
 		return tally
 	}
+}
+
+// hanging says where operations that do not return are, and prints their stacks.
+func hanging() string {
+	for _, g := range goroutines() {
+		end := slices.IndexFunc(g.frames, func(f string) bool { return strings.Contains(f, "leaktest.(*performer).one ") })
+		if end <= 0 {
+			continue
+		}
+		fmt.Printf("leaktest: %d operations that did not return are at\n     %s\n", g.count, strings.Join(g.frames[:end], "\n     "))
+		for _, text := range g.frames[:end] {
+			if function, _, _ := strings.Cut(text, " ("); !(leak.Frame{Func: function}).Standard() {
+				return "; it is at " + text
+			}
+		}
+		return "; it is at " + g.frames[0]
+	}
+	return ""
 }
 
 // round counts the operations of a round.

@@ -3,6 +3,8 @@ package leaktest
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
@@ -53,7 +55,8 @@ func Timeout(d time.Duration) Option { return func(c *config) { c.timeout = d } 
 // Concurrency is the number of operations at a time. The default is one.
 func Concurrency(n int) Option { return func(c *config) { c.concurrency = max(1, n) } }
 
-// MaxGoroutines is a budget of goroutines per operation: smaller growth is accepted. The default is zero.
+// MaxGoroutines is a budget of goroutines per operation: smaller growth is accepted, with what these goroutines hold. The
+// default is zero.
 func MaxGoroutines(perOperation float64) Option {
 	return func(c *config) { c.maxGoroutines = quantity(perOperation) }
 }
@@ -68,12 +71,11 @@ func quantity(v float64) *leak.Quantity {
 	return &q
 }
 
-// Allow accepts a known leak of goroutines until a last day, such as "2027-01-31". The pattern is a regular expression
-// that must match the full name or the file:line of one frame. The heap that such goroutines hold still counts: MaxHeap
-// allows it.
+// Allow accepts a known leak of goroutines until a last day, such as "2027-01-31", and what these goroutines hold. The
+// pattern is a part of the full name or of the file:line of one frame, as a stack shows it, or a regular expression.
 func Allow(pattern, reason, lastDay string) Option {
 	return func(c *config) {
-		a := leak.Allowance{Match: pattern, Reason: reason}
+		a := leak.Allowance{Match: expression(pattern), Reason: reason}
 		err := a.Until.UnmarshalText([]byte(lastDay))
 		if err == nil {
 			err = a.Validate()
@@ -95,9 +97,19 @@ const (
 )
 
 // Expect turns the test into a reproduction: it passes only if a stack that matches the pattern leaks. For [HeapLeak]
-// the stack is where the memory was allocated.
+// the stack is where the memory was allocated. The pattern is that of [Allow].
 func Expect(what What, pattern string) Option {
-	return func(c *config) { c.expect = append(c.expect, expectation{string(what), pattern}) }
+	return func(c *config) { c.expect = append(c.expect, expectation{string(what), expression(pattern)}) }
+}
+
+// expression returns the regular expression of a pattern. Names of methods and of generic functions, such as
+// "(*Client).read" and "load[...]", are meant as they are written.
+func expression(pattern string) string {
+	generic := strings.ReplaceAll(pattern, "[...]", `\[\.\.\.\]`)
+	if _, err := regexp.Compile(generic); err != nil {
+		return regexp.QuoteMeta(pattern)
+	}
+	return generic
 }
 
 // AllowInconclusive logs an undecided outcome instead of failing.

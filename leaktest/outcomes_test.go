@@ -1,10 +1,15 @@
 package leaktest_test
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // goTest runs tests of a folder below testdata that may fail, and returns their output.
@@ -22,16 +27,22 @@ var outcomes = map[string]struct {
 	fails bool
 	lines []string
 }{
-	"TestLeak":       {true, []string{`leaktest: \+1\.00 goroutines per operation, blocked in chan receive at outcomes\.wait`, `blocked at outcomes\.wait \(\S+outcomes_test\.go:\d+\), created by outcomes\.leaks`, `go test -artifacts keeps the report`}},
+	"TestLeak":       {true, []string{`leaktest: \+1\.00 goroutines per operation, blocked in chan receive at outcomes\.wait`, `blocked at outcomes\.wait \(\S+outcomes_test\.go:\d+\)\n\s+started by outcomes\.leaks\n`, `go test -artifacts keeps the report`}},
 	"TestHeapLeak":   {true, []string{`leaktest: heap\.alloc \+1\.\d KiB per operation`, `allocated at outcomes\.TestHeapLeak\.func1 \(\S+outcomes_test\.go:\d+\)`, `held by a global variable; go test -o FILE keeps the symbols that name it`}},
 	"TestSub":        {false, nil},
 	"TestClean":      {false, []string{`outcomes_test\.go:\d+: cleanup`}},
 	"TestPanic":      {true, []string{`the process of the operations ended: exit status 2`, `panic: planted panic`}},
 	"TestExit":       {true, []string{`the process of the operations ended: exit status 7`}},
-	"TestHang":       {true, []string{`operations failed: an operation did not return within 200ms`}},
+	"TestHang":       {true, []string{`an operation did not return within 200ms \(leaktest\.Timeout\); it is at outcomes\.TestHang\.func1 \(\S+outcomes_test\.go:\d+\)`}},
 	"TestError":      {true, []string{`\d+ of \d+ operations failed: planted error`}},
 	"TestFatal":      {true, []string{`the operation called t\.FailNow, t\.Fatal or t\.Skip`, `planted fatal`}},
 	"TestAllowed":    {false, nil},
+	"TestBudget":     {false, nil},
+	"TestExpired":    {true, []string{`the allowance for outcomes\.wait ended on 2025-01-31 \(known\)`}},
+	"TestMethod":     {false, nil},
+	"TestCleanup":    {true, []string{`the test failed in the process of the operations, after them`, `\d+ files are open`}},
+	"TestLateHang":   {true, []string{`the cleanups of the test did not end within 5s in the process of the operations`, `outcomes\.TestLateHang\.func1`}},
+	"TestTwice":      {true, []string{`the process of the operations did not reach this line: exit status 1`, `bind: address already in use`, `leaktest\.InProcess does without`}},
 	"TestInProcess":  {true, []string{`leaktest: \+1\.00 goroutines per operation`}},
 	"TestCheckLeft":  {true, []string{`goroutines of the test are left`, `1 at \S+outcomes\.wait \(\S+outcomes_test\.go:\d+\)`}},
 	"TestCheckClean": {false, nil},
@@ -57,6 +68,68 @@ func TestOutcomes(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(out)
+	}
+}
+
+// TestFlags checks flags of go test that choose, repeat, or time tests, and flags of the test itself.
+func TestFlags(t *testing.T) {
+	t.Parallel()
+	binary := filepath.Join(t.TempDir(), "outcomes.test")
+	if out, err := exec.Command("go", "test", "-c", "-cover", "-coverpkg=./testdata/outcomes", "-o", binary, "./testdata/outcomes").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-test.run", "^TestOwnFlag$", "-own", "given", "--test.count=2"}, `(?s)--- PASS: TestOwnFlag.*--- PASS: TestOwnFlag`},
+		{[]string{"-test.run=^FuzzRun$"}, `--- PASS: FuzzRun/seed#0`},
+		{[]string{"-test.run=^TestOwnFlag$", "-test.timeout=2s"}, `the deadline of the test binary is near \(go test -timeout\)`},
+		{[]string{"-test.run=^FuzzRun$", "-test.fuzz=FuzzRun", "-test.fuzztime=2s", "-test.fuzzcachedir=" + t.TempDir()}, `Run measures the inputs of the corpus`},
+		{[]string{"-test.run=^TestOwnFlag$", "-own=given", "-test.coverprofile=" + filepath.Join(t.TempDir(), "cover"), "-test.gocoverdir=" + t.TempDir()}, `coverage: 100\.0% of statements`},
+	} {
+		t.Run(strings.Join(c.args[:1], " "), func(t *testing.T) {
+			t.Parallel()
+			command := exec.Command(binary, append(c.args, "-test.v")...)
+			command.Dir = t.TempDir()
+			out, _ := command.CombinedOutput() // some fail
+			if !regexp.MustCompile(c.want).Match(out) {
+				t.Errorf("%q: no %q in\n%s", c.args, c.want, out)
+			}
+		})
+	}
+}
+
+// TestKilledParent checks that a test binary which is killed leaves no process behind, whatever its child does.
+func TestKilledParent(t *testing.T) {
+	t.Parallel()
+	binary := filepath.Join(t.TempDir(), "outcomes.test")
+	if out, err := exec.Command("go", "test", "-c", "-o", binary, "./testdata/outcomes").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	file := filepath.Join(t.TempDir(), "pid")
+	command := exec.Command(binary, "-test.run=^TestLateHang$", "-own="+file)
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	await(t, "the child", func() bool {
+		text, _ := os.ReadFile(file)
+		pid, _ = strconv.Atoi(string(text))
+		return pid > 0
+	})
+	_ = command.Process.Kill()
+	_ = command.Wait()
+	await(t, "the end of the child", func() bool { return syscall.Kill(pid, 0) != nil })
+}
+
+// await waits for an event.
+func await(t *testing.T, what string, happened func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !happened(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s did not come", what)
+		}
 	}
 }
 

@@ -1,10 +1,10 @@
 package leaktest
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,23 +58,45 @@ var assigned = sync.OnceValue(func() *task {
 	return &t
 })
 
-// counter numbers the calls of Run in each test.
+// counter numbers the calls of Run in each test. With -count or -cpu, a test of the same name starts again from 1.
 type counter struct {
 	mu sync.Mutex
-	n  map[string]int
+	n  map[*testing.T]int
 }
 
-var calls = counter{n: map[string]int{}}
+var calls = counter{n: map[*testing.T]int{}}
 
-func (c *counter) next(test string) int {
+func (c *counter) next(t *testing.T) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.n[test]++
-	return c.n[test]
+	if c.n[t] == 0 {
+		t.Cleanup(func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			delete(c.n, t)
+		})
+	}
+	c.n[t]++
+	return c.n[t]
 }
 
-// perform serves operations until the parent closes standard input, or ends, and then ends the test. Other calls of
-// Run return at once.
+// parentEnded is closed in a child when the parent closes its standard input or ends. A child that then hangs prints its
+// goroutines and ends itself. Nobody would end it if the parent was killed.
+var parentEnded = func() <-chan struct{} {
+	ended := make(chan struct{})
+	if assigned() != nil {
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			close(ended)
+			time.Sleep(stopGrace)
+			_ = pprof.Lookup("goroutine").WriteTo(os.Stdout, 2)
+			os.Exit(2)
+		}()
+	}
+	return ended
+}()
+
+// perform serves operations until the parent wants no more, and then ends the test. Other calls of Run return at once.
 func (k *task) perform(t *testing.T, call int, op Operation, c config) {
 	if k.Test != t.Name() || k.Call != call {
 		return
@@ -82,7 +105,7 @@ func (k *task) perform(t *testing.T, call int, op Operation, c config) {
 	if err != nil {
 		t.Fatalf("leaktest: %v", err)
 	}
-	_, _ = io.Copy(io.Discard, os.Stdin)
+	<-parentEnded
 	stop()
 	t.SkipNow() // what follows Run belongs to the parent
 }
@@ -106,6 +129,8 @@ type launcher struct {
 	config  config
 	folder  string
 	process *process
+	// failure is why the operation cannot be measured, nil if it can.
+	failure error
 }
 
 // Build has nothing to do: the test binary is there.
@@ -129,12 +154,20 @@ func (l *launcher) Start(ctx context.Context, _ leak.Variant, _ leak.Cluster, lo
 	if err := l.process.start(l.args(), task{Test: l.t.Name(), Call: l.call, Socket: socket}); err != nil {
 		return nil, err
 	}
+	limit := startTime + 2*time.Since(began) // this process has got there, with other tests before
+	late := time.After(limit)
 	for {
 		select {
 		case <-l.process.done:
-			return nil, cmp.Or(l.process.Err(), errors.New("the process of the operations ended before the operation was reached"))
+			l.failure = fmt.Errorf("the process of the operations did not reach this line: %s\nleaktest.InProcess does without that process", l.process.cmd.ProcessState)
+			return nil, l.failure
+		case <-late:
+			l.failure = fmt.Errorf("the process of the operations did not reach this line within %s\nleaktest.InProcess does without that process", limit.Round(time.Second))
+			_ = l.process.Stop(ctx)
+			return nil, l.failure
 		case <-ctx.Done():
-			return nil, errors.Join(context.Cause(ctx), l.process.Stop(context.WithoutCancel(ctx)))
+			_ = l.process.Stop(ctx)
+			return nil, context.Cause(ctx)
 		case <-time.After(5 * time.Millisecond):
 		}
 		if conn, err := net.Dial("unix", socket); err == nil {
@@ -144,8 +177,8 @@ func (l *launcher) Start(ctx context.Context, _ leak.Variant, _ leak.Cluster, lo
 	}
 }
 
-// args are those of the child: this test alone, and the flags of the test itself. It omits flags of package
-// testing, which write files or choose tests.
+// args are those of the child: this test alone, and the flags of the test itself. Of package testing's, which write
+// files or choose tests, it gets those that it shares with this process.
 func (l *launcher) args() []string {
 	var pattern []string
 	for _, part := range strings.Split(l.t.Name(), "/") {
@@ -155,8 +188,41 @@ func (l *launcher) args() []string {
 	if testing.Short() {
 		args = append(args, "-test.short")
 	}
-	rest := slices.Clone(os.Args[1:])
-	return append(args, slices.DeleteFunc(rest, func(arg string) bool { return strings.HasPrefix(arg, "-test.") })...)
+	if dir := testFlag("gocoverdir"); dir != "" { // go test merges what all processes write there
+		args = append(args, "-test.gocoverdir="+dir)
+	}
+	return append(args, withoutTestFlags(os.Args[1:])...)
+}
+
+// testFlag returns the value of a flag of package testing, "" without it.
+func testFlag(name string) string {
+	if f := flag.Lookup("test." + name); f != nil {
+		return f.Value.String()
+	}
+	return ""
+}
+
+// withoutTestFlags returns the arguments without flags of package testing, and their values.
+func withoutTestFlags(args []string) []string {
+	var kept []string
+	for i := 0; i < len(args); i++ {
+		name, _, assigned := strings.Cut(args[i], "=")
+		name = strings.TrimPrefix(strings.TrimPrefix(name, "-"), "-")
+		if name == "" || !strings.HasPrefix(args[i], "-") {
+			return append(kept, args[i:]...) // flags end here
+		}
+		last := i
+		if f := flag.Lookup(name); f != nil && !assigned {
+			if b, ok := f.Value.(interface{ IsBoolFlag() bool }); !ok || !b.IsBoolFlag() {
+				last = min(i+1, len(args)-1) // its value
+			}
+		}
+		if !strings.HasPrefix(name, "test.") {
+			kept = append(kept, args[i:last+1]...)
+		}
+		i = last
+	}
+	return kept
 }
 
 // maxOutput bounds how much of what the process has printed is shown.
@@ -178,7 +244,13 @@ func (l *launcher) output() string {
 }
 
 // framework matches what package testing prints about tests that do not fail.
-var framework = regexp.MustCompile(`(?m)^\s*(=== (RUN|PAUSE|CONT|NAME) .*|--- (SKIP|PASS): .*|PASS)\n`)
+var framework = regexp.MustCompile(`(?m)^\s*(=== (RUN|PAUSE|CONT|NAME) .*|--- (SKIP|PASS): .*|PASS|coverage: .* of statements.*)\n`)
+
+// testFailed reports whether the test failed in the process with that output: for a cleanup, or the race detector. Tests
+// around it may fail there, as they run without their other subtests.
+func testFailed(output, test string) bool {
+	return regexp.MustCompile(`(?m)^\s*--- FAIL: ` + regexp.QuoteMeta(test) + ` \(`).MatchString(output)
+}
 
 func (l *launcher) cleanUp() {
 	if l.folder != "" {
@@ -235,8 +307,16 @@ func (p *process) start(args []string, k task) error {
 	return nil
 }
 
-// stopGrace is how long the cleanups of a test may take in the child.
-const stopGrace = 10 * time.Second
+// stopGrace is how long the cleanups of a test may take in the child. startTime is how long the child may take to the
+// call of Run, beyond what the parent took. dumpTime is how long a child that hangs may take to print its goroutines.
+const (
+	stopGrace = 5 * time.Second
+	startTime = 30 * time.Second
+	dumpTime  = 2 * time.Second
+)
+
+// began is when this process started.
+var began = time.Now()
 
 // Target is where operations and profiles are asked for.
 func (p *process) Target() leak.Target { return p.target }
@@ -249,29 +329,49 @@ func (p *process) Done() <-chan struct{} { return p.done }
 
 // Err returns why the process ended before Stop.
 func (p *process) Err() error {
+	if p.stopped.Load() {
+		return nil
+	}
+	return p.ended()
+}
+
+// ended returns why the process ended as it should not have, nil if it runs or has ended well.
+func (p *process) ended() error {
 	select {
 	case <-p.done:
 	default:
 		return nil
 	}
-	if p.stopped.Load() {
+	switch code := p.cmd.ProcessState.ExitCode(); {
+	case !p.stopped.Load():
+		return fmt.Errorf("the process of the operations ended: %s", p.cmd.ProcessState)
+	case code == 0 || code == 1: // 1: the test failed, see testFailed
 		return nil
+	default:
+		return fmt.Errorf("the cleanups of the test did not end within %s in the process of the operations, or failed: %s", stopGrace, p.cmd.ProcessState)
 	}
-	return fmt.Errorf("the process of the operations ended: %s", p.cmd.ProcessState)
 }
 
 // Stop lets the cleanups of the test run, and ends the process.
 func (p *process) Stop(context.Context) error {
-	p.stopped.Store(true)
+	p.stopped.CompareAndSwap(false, p.running())
 	p.stdin.Close()
 	select {
 	case <-p.done:
-	case <-time.After(stopGrace):
+	case <-time.After(stopGrace + dumpTime):
 		_ = p.cmd.Process.Kill()
 		<-p.done
-		return fmt.Errorf("the cleanups of the test did not end within %s in the process of the operations", stopGrace)
 	}
-	return nil
+	return p.ended()
+}
+
+func (p *process) running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
 }
 
 // own is the process of the test itself.

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/holders"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 	"github.com/leakrig/leakrig/profiles"
 	"github.com/leakrig/leakrig/reports"
 	"github.com/leakrig/leakrig/rundir"
@@ -32,6 +32,8 @@ const (
 	settleTimeout = 5 * time.Second
 	controlRounds = 2
 	beforeTheEnd  = 10 * time.Second
+	besideBudget  = 2 * time.Second // the start, the warm-up, and the end
+	minBudget     = time.Second
 )
 
 // slots limits the tests that are measured at a time. With a large -parallel the budget of each would pass while it
@@ -51,16 +53,21 @@ const variant = "test"
 func Run(t *testing.T, op Operation, opts ...Option) {
 	t.Helper()
 	c := newConfig(opts)
-	n := calls.next(t.Name())
+	n := calls.next(t)
 	if task := assigned(); task != nil {
 		task.perform(t, n, op, c) // does not return where it is this call's turn
 		return
 	}
-	if c.err != nil {
+	switch {
+	case c.err != nil:
 		t.Fatal(c.err)
+	case op == nil:
+		t.Fatal("leaktest: the operation is nil")
+	case strings.HasPrefix(t.Name(), "Fuzz") && testFlag("fuzz") != "":
+		t.Fatal("leaktest: Run measures the inputs of the corpus, not those of go test -fuzz; leaktest.Check works there")
 	}
 	m, err := c.measure(t, op, fmt.Sprintf("leaktest-%d", n), n)
-	if err == nil && m.Verdict.Variants[0].Result == leak.Undecided && c.budget == 0 && !c.undecidedIsFine && !c.inProcess {
+	if err == nil && c.again(t, m) {
 		c.budget = again * defaultBudget
 		m, err = c.measure(t, op, fmt.Sprintf("leaktest-%d-again", n), n)
 	}
@@ -73,38 +80,33 @@ func Run(t *testing.T, op Operation, opts ...Option) {
 	}
 }
 
+// again reports whether a second, longer measurement may decide the test, and has the time.
+func (c config) again(t *testing.T, m *measurement) bool {
+	end, limited := t.Deadline()
+	return m.Verdict.Variants[0].Result == leak.Undecided && c.budget == 0 && !c.undecidedIsFine && !c.inProcess &&
+		failed(m.Record) == "" && (!limited || time.Until(end) > 2*again*defaultBudget)
+}
+
 // measurement is what one process with the operation showed.
 type measurement struct {
 	reports.Input
 	output string
+	// failure is why the operation was not measured, nil if it was.
+	failure error
 }
+
+// errDeadline ends a measurement, so that the test can say so before the test binary panics.
+var errDeadline = errors.New("the deadline of the test binary is near (go test -timeout)")
 
 // measure measures the operation of the n-th call of Run in a test, and writes to a folder of the test's artifacts.
 func (c config) measure(t *testing.T, op Operation, folder string, n int) (*measurement, error) {
-	dir := rundir.Dir(filepath.Join(t.ArtifactDir(), folder))
-	if err := os.MkdirAll(string(dir), 0o700); err != nil {
-		return nil, err
-	}
-	l := &launcher{t: t, call: n, op: op, config: c}
-	defer l.cleanUp()
-	s := c.scenario(t.Name())
-	record, err := run(t, s, dir, l)
-	if err != nil {
-		return nil, err
-	}
-	in := reports.Input{Scenario: s, Record: record, Verdict: checks.Judge(s, record), RunDir: string(dir)}
-	return &measurement{in, l.output()}, nil
-}
-
-func run(t *testing.T, s *leak.Scenario, dir rundir.Dir, l leak.Launcher) (*leak.Record, error) {
 	ctx := t.Context()
-	if end, ok := t.Deadline(); ok {
+	end, limited := t.Deadline()
+	if limited {
+		end = end.Add(-min(beforeTheEnd, time.Until(end)/4))
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, end.Add(-beforeTheEnd), errors.New("the deadline of the test binary is near (go test -timeout)"))
+		ctx, cancel = context.WithDeadlineCause(ctx, end, errDeadline)
 		defer cancel()
-	}
-	if err := checks.Feasible(s, 1); err != nil {
-		return nil, err
 	}
 	select {
 	case slots <- struct{}{}:
@@ -112,15 +114,121 @@ func run(t *testing.T, s *leak.Scenario, dir rundir.Dir, l leak.Launcher) (*leak
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+	if limited {
+		c.budget = min(cmp.Or(c.budget, defaultBudget), max(time.Until(end)-besideBudget-c.linger, minBudget))
+	}
+	dir := rundir.Dir(filepath.Join(t.ArtifactDir(), folder))
+	if err := os.MkdirAll(string(dir), 0o700); err != nil {
+		return nil, err
+	}
+	l := &launcher{t: t, call: n, op: op, config: c}
+	defer l.cleanUp()
+	s := c.scenario(t.Name(), l.refuse)
+	record, err := run(ctx, s, dir, l)
+	if err != nil {
+		return nil, err
+	}
+	in := reports.Input{Scenario: s, Record: record, Verdict: checks.Judge(s, record), RunDir: string(dir)}
+	if limit, ok := c.acceptedHeap(record, &in.Verdict.Variants[0]); ok {
+		c.maxHeap = &limit
+		in.Scenario = c.scenario(t.Name(), l.refuse)
+		in.Verdict = checks.Judge(in.Scenario, record)
+	}
+	m := &measurement{Input: in, output: l.output(), failure: l.failure}
+	switch {
+	case m.failure == nil && l.process != nil && l.process.ended() != nil:
+		m.failure = l.process.ended()
+	case m.failure == nil && errors.Is(context.Cause(ctx), errDeadline):
+		m.failure = errDeadline
+	}
+	return m, nil
+}
+
+func run(ctx context.Context, s *leak.Scenario, dir rundir.Dir, l leak.Launcher) (*leak.Record, error) {
+	if err := checks.Feasible(s, 1); err != nil {
+		return nil, err
+	}
 	metrics := map[string][]leak.Metric{}
 	for _, k := range profiles.Kinds() {
 		metrics[k.Name] = k.Metrics
 	}
 	byName := leak.MetricsByName(metrics)
-	return runner.Run(ctx, runner.Config{
-		Scenario: s, Variants: s.Spec.Variants, Dir: dir, Launcher: l, Metrics: metrics, Progress: silent{}, Vitals: profiles.Vitals, HeapDump: holders.Dump,
+	return runner.Run(ctx, runner.Config{ // without Vitals: the process counts its operations itself
+		Scenario: s, Variants: s.Spec.Variants, Dir: dir, Launcher: l, Metrics: metrics, Progress: silent{}, HeapDump: holders.Dump,
 		Enough: func(v leak.Variant, r leak.VariantRecord) string { return checks.Enough(s, v, r, byName) },
 	})
+}
+
+// refuse ends a measurement whose result is certain: all operations of the first round failed, or one hangs.
+func (l *launcher) refuse(first int, t leak.Tally) error {
+	message := ""
+	if len(t.Errors) > 0 {
+		message = t.Errors[0].Message
+	}
+	switch {
+	case len(l.config.expect) > 0:
+		return nil
+	case t.TimedOut > 0:
+		l.failure = errors.New(message)
+	case first == 1 && t.Attempted > 0 && t.Failed == t.Attempted:
+		l.failure = fmt.Errorf("%d of %d operations failed: %s", t.Failed, t.Attempted, message)
+	}
+	return l.failure
+}
+
+// goroutineCost is more than the runtime allocates for a goroutine that waits, heldSlack the part of what it holds that
+// two heap dumps may miss.
+const (
+	goroutineCost = 1 << 10
+	heldSlack     = 1.25
+)
+
+// acceptedHeap is the budget of heap bytes per operation for what accepted goroutines hold, false if none grew or if the
+// test has a budget of its own.
+func (c config) acceptedHeap(record *leak.Record, v *leak.VariantVerdict) (leak.Quantity, bool) {
+	last := record.Variants[0].Final()
+	if v.Outcome != leak.Leaking || last == nil || last.Operations == 0 || c.maxHeap != nil {
+		return 0, false
+	}
+	accepted := 0.0
+	for _, a := range v.Allowed {
+		if !a.Expired {
+			accepted += max(a.To-a.From, 0)
+		}
+	}
+	if c.maxGoroutines != nil {
+		accepted = max(accepted, grown(record, "goroutine", "count"))
+	}
+	for _, f := range v.Findings {
+		if f.Outcome == leak.Leaking && f.Unit == "goroutines" {
+			return 0, false
+		}
+	}
+	if accepted <= 0 {
+		return 0, false
+	}
+	each := 0.0
+	if v.Holders != nil {
+		for _, r := range v.Holders.Goroutines {
+			if float64(r.Count) >= accepted/2 {
+				each = max(each, r.Each())
+			}
+		}
+	}
+	return leak.Quantity(accepted / float64(last.Operations) * (each*heldSlack + goroutineCost)), true
+}
+
+// grown returns what a metric has gained.
+func grown(record *leak.Record, probe, metric string) float64 {
+	v := record.Variants[0]
+	if len(v.Snapshots) == 0 {
+		return 0
+	}
+	first, last := v.Snapshots[0].Sample(probe), v.Final().Sample(probe)
+	if first == nil || last == nil {
+		return 0
+	}
+	return last.Values[metric] - first.Values[metric]
 }
 
 // conclude fails the test unless the outcome is the expected one.
@@ -128,15 +236,27 @@ func conclude(t *testing.T, c config, m *measurement) {
 	t.Helper()
 	report := writeReport(m.Input, rundir.Dir(m.RunDir))
 	v := m.Verdict.Variants[0]
+	if m.failure != nil {
+		t.Errorf("leaktest: %v", m.failure)
+		return
+	}
 	failures := failed(m.Record)
 	if failures != "" {
 		t.Errorf("leaktest: %s", failures)
+	} else if testFailed(m.output, t.Name()) {
+		t.Error("leaktest: the test failed in the process of the operations, after them")
+	}
+	ended := ""
+	for _, a := range v.Allowed {
+		if a.Expired {
+			ended += fmt.Sprintf("the allowance for %s ended on %s (%s)\n", a.Match, a.Until, a.Reason)
+		}
 	}
 	switch {
 	case v.Result == leak.Met:
 		return
 	case v.Outcome == leak.Leaking && len(c.expect) == 0:
-		t.Errorf("leaktest: %s\n%s%s", growth(v), place(v), report)
+		t.Errorf("leaktest: %s\n%s%s%s", growth(v), place(v), ended, report)
 	case v.Result == leak.Undecided && c.undecidedIsFine:
 		t.Logf("leaktest: undecided: %s", strings.ReplaceAll(v.Reason, "--for ", "leaktest.Budget of "))
 	case failures != "": // which is why
@@ -166,11 +286,10 @@ func place(v leak.VariantVerdict) string {
 	if len(v.Growing) > 0 && (lead == nil || lead.Unit == "goroutines" || len(v.HeapGrowing) == 0) {
 		stack := v.Growing[0].Stack
 		origin := stack.Origin()
-		text = fmt.Sprintf("blocked at %s (%s)", origin.Short(), origin.Position())
+		text = fmt.Sprintf("blocked at %s (%s)\n", origin.Short(), origin.Position())
 		if stack.Creator != nil {
-			text += ", created by " + stack.Creator.Short()
+			text += fmt.Sprintf("started by %s%s\n", stack.Creator.Short(), holding(v, v.Growing[0].ID))
 		}
-		text += "\n"
 		if !origin.Standard() {
 			return text
 		}
@@ -182,6 +301,22 @@ func place(v leak.VariantVerdict) string {
 	}
 	return text
 }
+
+// holding is ", each holds 14.7 KiB of heap" for goroutines that hold much.
+func holding(v leak.VariantVerdict, stack string) string {
+	if v.Holders == nil {
+		return ""
+	}
+	for _, r := range v.Holders.Goroutines {
+		if r.Stack == stack && r.Each() >= minHeld {
+			return fmt.Sprintf(", each holds %s of heap", display.Value(r.Each(), "bytes"))
+		}
+	}
+	return ""
+}
+
+// minHeld is the number of bytes per goroutine from which a failure mentions what goroutines hold.
+const minHeld = 256
 
 // holder names who holds most of what an allocation site gained, on one line, or is "".
 func holder(v leak.VariantVerdict, g leak.StackGrowth) string {
@@ -230,7 +365,7 @@ func writeReport(in reports.Input, dir rundir.Dir) string {
 		if err != nil {
 			return fmt.Sprintf("no report: %v", err)
 		}
-		if keep := flag.Lookup("test.artifacts"); keep == nil || keep.Value.String() != "true" {
+		if testFlag("artifacts") != "true" {
 			return "go test -artifacts keeps the report"
 		}
 		return "report: " + dir.Path(f.File)
@@ -239,7 +374,7 @@ func writeReport(in reports.Input, dir rundir.Dir) string {
 }
 
 // scenario is the test as leakrig's other packages take it.
-func (c config) scenario(test string) *leak.Scenario {
+func (c config) scenario(test string, refuse func(int, leak.Tally) error) *leak.Scenario {
 	v := leak.Variant{Name: variant, Expect: leak.ExpectClean}
 	s := &leak.Scenario{APIVersion: leak.APIVersion, Kind: leak.ScenarioKind, Metadata: leak.Metadata{
 		Name: strings.Trim(notSlug.ReplaceAllString(strings.ToLower(test), "-"), "-"), Description: "The operation of " + test + ", repeated by leaktest.",
@@ -247,7 +382,7 @@ func (c config) scenario(test string) *leak.Scenario {
 	s.Spec = leak.Spec{
 		For: leak.Duration(cmp.Or(c.budget, defaultBudget)), Linger: leak.Duration(c.linger), Control: controlRounds,
 		Subject: leak.SubjectSpec{Command: []string{test}},
-		Round:   []leak.Block[leak.Action]{{Kind: "operation", Name: "operation", Value: &operations{Times: 1, Concurrency: c.concurrency}}},
+		Round:   []leak.Block[leak.Action]{{Kind: "operation", Name: "operation", Value: &operations{Times: 1, Concurrency: c.concurrency, refuse: refuse}}},
 		Settle:  leak.SettleSpec{Quiet: leak.Duration(quiet), Timeout: leak.Duration(settleTimeout)},
 		Probes:  probes("goroutine", "heap"),
 		Allow:   c.allow,

@@ -241,6 +241,9 @@ func (g *growing) next(done int, margin float64) (size int, stop string) {
 	}
 	switch {
 	case fits < 1 || fits < float64(g.size)/2:
+		if one := g.overhead + time.Duration(g.size)*g.each; time.Until(g.deadline)-g.idle > one {
+			return g.size, "" // the rounds to come do not all fit, but this one does
+		}
 		return 0, ""
 	case fits < wish:
 		wish = fits

@@ -4,7 +4,12 @@ package outcomes
 import (
 	"context"
 	"errors"
+	"flag"
+	"fmt"
+	"net"
 	"os"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,7 +87,93 @@ func TestFatal(t *testing.T) {
 
 func TestAllowed(t *testing.T) {
 	t.Parallel()
-	leaktest.Run(t, leaks, leaktest.Allow(`outcomes\.wait`, "known", "2099-01-31"), leaktest.MaxHeap(1<<20))
+	leaktest.Run(t, leaks, leaktest.Allow(`outcomes\.wait`, "known", "2099-01-31"))
+}
+
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	leaktest.Run(t, leaks, leaktest.MaxGoroutines(2))
+}
+
+func TestExpired(t *testing.T) {
+	t.Parallel()
+	leaktest.Run(t, leaks, leaktest.Allow(`outcomes.wait`, "known", "2025-01-31"))
+}
+
+type client struct{ done chan struct{} }
+
+func (c *client) wait() { <-c.done }
+
+// TestMethod expects a method as a stack shows it, which is no regular expression.
+func TestMethod(t *testing.T) {
+	t.Parallel()
+	leaktest.Run(t, func(context.Context, int) error {
+		go (&client{make(chan struct{})}).wait()
+		return nil
+	}, leaktest.Expect(leaktest.Leak, "client).wait"))
+}
+
+// TestCleanup counts what is open, which only the process of the operations knows.
+func TestCleanup(t *testing.T) {
+	t.Parallel()
+	open := 0
+	t.Cleanup(func() {
+		if open != 0 {
+			t.Errorf("%d files are open", open)
+		}
+	})
+	leaktest.Run(t, func(context.Context, int) error { open++; return nil })
+}
+
+var own = flag.String("own", "", "")
+
+// TestLateHang hangs in a cleanup of the process of the operations, which writes its process number to a file.
+func TestLateHang(t *testing.T) {
+	t.Parallel()
+	var first sync.Once
+	var hangs atomic.Bool
+	t.Cleanup(func() {
+		if hangs.Load() {
+			select {}
+		}
+	})
+	leaktest.Run(t, func(context.Context, int) error {
+		first.Do(func() {
+			hangs.Store(true)
+			if *own != "" {
+				_ = os.WriteFile(*own+"-", []byte(fmt.Sprint(os.Getpid())), 0o600)
+				_ = os.Rename(*own+"-", *own)
+			}
+		})
+		return nil
+	})
+}
+
+// TestTwice needs a port that the process of the test has taken.
+func TestTwice(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:43217")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	leaktest.Run(t, leaks)
+}
+
+func TestOwnFlag(t *testing.T) {
+	leaktest.Run(t, func(context.Context, int) error {
+		if *own != "given" {
+			return errors.New("the flag was not passed on")
+		}
+		return Covered()
+	})
+}
+
+func FuzzRun(f *testing.F) {
+	f.Add(1)
+	f.Fuzz(func(t *testing.T, n int) {
+		leaktest.Run(t, func(context.Context, int) error { return Covered() })
+	})
 }
 
 func TestInProcess(t *testing.T) {
