@@ -90,11 +90,6 @@ func TestAllowed(t *testing.T) {
 	leaktest.Run(t, leaks, leaktest.Allow(`outcomes\.wait`, "known", "2099-01-31"))
 }
 
-func TestBudget(t *testing.T) {
-	t.Parallel()
-	leaktest.Run(t, leaks, leaktest.MaxGoroutines(2))
-}
-
 func TestExpired(t *testing.T) {
 	t.Parallel()
 	leaktest.Run(t, leaks, leaktest.Allow(`outcomes.wait`, "known", "2025-01-31"))
