@@ -210,9 +210,13 @@ type Variant struct {
 	Args        []string          `yaml:"args,omitempty" doc:"arguments after those of the subject"`
 	Env         map[string]string `yaml:"env,omitempty" doc:"environment in addition to the subject's"`
 	Node        []NodePin         `yaml:"node,omitempty" doc:"commands of the node at other versions, built from upstream modules"`
+	When        string            `yaml:"when,omitempty" doc:"full: run only with --all-variants and in nightly runs (default: always)"`
 	Expect      Expectation       `yaml:"expect" doc:"clean or leaking"`
 	Fingerprint []string          `yaml:"fingerprint,omitempty" doc:"names of the checks that must all find the leak; required if leaking is expected"`
 }
+
+// WhenFull is Variant.When of a variant that default runs leave out.
+const WhenFull = "full"
 
 // NodePin is a command of the node at a pinned version.
 type NodePin struct {

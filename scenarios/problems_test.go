@@ -473,6 +473,16 @@ func TestProblems(t *testing.T) {
 			"22:7: spec.variants[1].name: is missing | lower-case letters, digits and dashes",
 		},
 		{
+			"a word that is no time to run",
+			"{name: fixed, ", "{name: fixed, when: never, ",
+			`22:27: spec.variants[1].when: "never" is not full | write when: full, or leave it out`,
+		},
+		{
+			"no variant that always runs",
+			section("variants"), strings.NewReplacer("- {name: ", "- {when: full, name: ", "- name: leaky", "- name: leaky\n      when: full").Replace(section("variants")),
+			"19:13: spec.variants[0].when: no variant runs by default | leave when out of at least one variant",
+		},
+		{
 			"two variants of one name",
 			"name: fixed", "name: leaky",
 			`22:14: spec.variants[1].name: "leaky" is taken by an earlier variant | variants need different names`,

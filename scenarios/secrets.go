@@ -259,7 +259,7 @@ func walk(n *yaml.Node, visit func(key string, value *yaml.Node)) {
 // namingKeys have values that are keywords or that other fields refer to; these stay. textKeys have values that can
 // be secret even if they are numbers.
 var (
-	namingKeys = keySet(`apiVersion kind name providers kubernetes build modfile rewrite expect fingerprint operation placement
+	namingKeys = keySet(`apiVersion kind name providers kubernetes build modfile rewrite when expect fingerprint operation placement
 		apiGroups resources verbs component node version modules probe probes metric match callers state checks round each
 		signal method status pprof ready until namespace resource verb container aliases rules limits`)
 	wholeKeys = keySet(`node modules rules limits placement`) // everything below these keys stays

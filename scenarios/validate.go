@@ -76,6 +76,7 @@ func choices(kinds leak.Kinds) map[string][]string {
 		"spec.subject.components[].component": leak.ComponentKinds(),
 		"spec.holders":                        {leak.HoldersOn, leak.HoldersOff},
 		"spec.variants[].node[].command":      nodeCommands(),
+		"spec.variants[].when":                {leak.WhenFull},
 		"spec.variants[].expect":              {string(leak.ExpectClean), string(leak.ExpectLeaking)},
 	}
 }
@@ -386,6 +387,9 @@ func (v *validator) variants() {
 		names[i] = variant.Name
 		v.variant(item(path, i), variant)
 	}
+	if len(variants) > 0 && !slices.ContainsFunc(variants, func(o leak.Variant) bool { return o.When != leak.WhenFull }) {
+		v.add(item(path, 0)+".when", "leave when out of at least one variant", "no variant runs by default")
+	}
 	duplicates(names, func(i int) {
 		v.add(item(path, i)+".name", "variants need different names", "%s is taken by an earlier variant", quote(names[i]))
 	})
@@ -410,6 +414,9 @@ func (v *validator) variant(path string, variant leak.Variant) {
 		case !v.has("spec.subject.build") && !v.isReported("spec.subject.build"):
 			v.add(rewrite, "give spec.subject.build, or leave the rewrite out", "only a subject that is built can be rewritten")
 		}
+	}
+	if variant.When != "" && variant.When != leak.WhenFull {
+		v.add(path+".when", "write when: full, or leave it out", "%s is not %s", quote(variant.When), leak.WhenFull)
 	}
 	v.expectation(path, variant)
 }

@@ -25,7 +25,7 @@ func List(out io.Writer, format string) error {
 		}
 		l := listed{Name: name, Group: scenarios.Group(name), Description: s.Metadata.Description, Cluster: s.Spec.Cluster != nil}
 		for _, v := range s.Spec.Variants {
-			l.Variants = append(l.Variants, listedVariant{v.Name, v.Expect})
+			l.Variants = append(l.Variants, listedVariant{v.Name, v.Expect, v.When})
 		}
 		all = append(all, l)
 	}
@@ -52,11 +52,18 @@ func printList(out io.Writer, all []listed) error {
 			fmt.Fprintf(w, "%s\t%s\n", l.Name, first)
 			continue
 		}
-		var variants []string
+		var variants, further []string
 		for _, v := range l.Variants {
-			variants = append(variants, v.Name)
+			if v.When == leak.WhenFull {
+				further = append(further, v.Name)
+			} else {
+				variants = append(variants, v.Name)
+			}
 		}
 		fmt.Fprintf(w, "%s\t%s\n\tvariants: %s\n", l.Name, l.Description, strings.Join(variants, ", "))
+		if len(further) > 0 {
+			fmt.Fprintf(w, "\twith --all-variants: %s\n", strings.Join(further, ", "))
+		}
 	}
 	return w.Flush()
 }
@@ -110,6 +117,7 @@ type listed struct {
 type listedVariant struct {
 	Name   string           `json:"name"`
 	Expect leak.Expectation `json:"expect"`
+	When   string           `json:"when,omitempty"`
 }
 
 // describeAll documents all that a scenario may hold.

@@ -65,6 +65,7 @@ func (f *Options) runNight(ctx context.Context, out io.Writer, args []string) (i
 		return 0, err
 	}
 	defer unlock()
+	f.AllVariants = true
 	return f.runEach(ctx, out, plan)
 }
 

@@ -22,6 +22,8 @@ const maxTimes = 1000
 type Options struct {
 	Cluster, Placement  string
 	Variants, Set, With []string
+	// AllVariants also runs the variants that default runs leave out.
+	AllVariants bool
 	// Rounds, if positive, replaces the rounds of the scenario. Budget, if positive, is the time for adding operations.
 	Rounds int
 	Budget time.Duration
@@ -108,8 +110,12 @@ func (f *Options) Apply(s *leak.Scenario) ([]leak.Variant, error) {
 		s.Spec.Rounds = f.Rounds
 		s.Spec.MaxRounds = max(s.Spec.MaxRounds, f.Rounds)
 	}
+	if f.AllVariants && len(f.Variants) > 0 {
+		return nil, errors.New("--variant and --all-variants exclude each other")
+	}
 	if len(f.Variants) == 0 {
-		return s.Spec.Variants, checks.Feasible(s, len(s.Spec.Variants))
+		chosen := slices.DeleteFunc(slices.Clone(s.Spec.Variants), func(v leak.Variant) bool { return !f.AllVariants && v.When == leak.WhenFull })
+		return chosen, checks.Feasible(s, len(chosen))
 	}
 	var chosen []leak.Variant
 	var names []string
@@ -148,6 +154,7 @@ func (f *Options) Argv(scenario string) []string {
 	for _, name := range f.Variants {
 		word("variant", name, "")
 	}
+	on("all-variants", f.AllVariants)
 	word("with", strings.Join(f.With, ","), "")
 	for _, parameter := range f.Set {
 		word("set", parameter, "")

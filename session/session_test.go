@@ -63,3 +63,33 @@ func TestRunSeveral(t *testing.T) {
 		}
 	}
 }
+
+// TestDefaultVariants checks which variants run: those of every run, all, and those that were named.
+func TestDefaultVariants(t *testing.T) {
+	for _, row := range []struct {
+		comment string
+		f       Options
+		want    string
+	}{
+		{"by default", Options{}, "leaky fixed"},
+		{"all", Options{AllVariants: true}, "leaky fixed current stop-first drain natural"},
+		{"by name", Options{Variants: []string{"drain"}}, "drain"},
+	} {
+		_, s, err := Open("watch-then-delete", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row.f.Times = 1
+		variants, err := row.f.Apply(s)
+		if err != nil {
+			t.Errorf("%s: %v", row.comment, err)
+		}
+		var names []string
+		for _, v := range variants {
+			names = append(names, v.Name)
+		}
+		if got := strings.Join(names, " "); got != row.want {
+			t.Errorf("%s: %s", row.comment, got)
+		}
+	}
+}

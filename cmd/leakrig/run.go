@@ -61,7 +61,8 @@ func addRunFlags(c *cobra.Command, f *session.Options) {
 func addScenarioFlags(c *cobra.Command, f *session.Options) {
 	o := c.Flags()
 	wordFlag(c, &f.Cluster, "cluster", "auto", append([]string{"auto"}, session.Kinds().Providers...), "provider of the cluster")
-	o.StringSliceVar(&f.Variants, "variant", nil, "variant to run (repeatable; default: all)")
+	o.StringSliceVar(&f.Variants, "variant", nil, "variant to run (repeatable; default: all without `when: full`)")
+	o.BoolVar(&f.AllVariants, "all-variants", false, "also run variants with `when: full`")
 	o.StringArrayVar(&f.Set, "set", nil, "value of a parameter of the scenario, `name=value` (repeatable)")
 	o.StringSliceVar(&f.With, "with", nil, "version of a module to build the variants with, `module@version` (repeatable)")
 	o.StringVar(&f.Source, "source", "", "checkout with subjects/ (default: the one around the current folder, otherwise the sources in leakrig)")

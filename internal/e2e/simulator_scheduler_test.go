@@ -16,7 +16,7 @@ func TestSimulatorScheduler(t *testing.T) {
 	t.Parallel()
 	privateTmp(t)
 	runs := t.TempDir()
-	r := run(t, "run", "simulator-scheduler", "--runs-dir", runs, "--set", "posts=2")
+	r := run(t, "run", "simulator-scheduler", "--all-variants", "--runs-dir", runs, "--set", "posts=2")
 	if r.code != leak.ExitMet {
 		t.Fatal(r)
 	}

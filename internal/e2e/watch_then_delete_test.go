@@ -21,14 +21,14 @@ import (
 
 const receive = "k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive"
 
-// TestWatchThenDelete runs the session of README, which runs every variant of the scenario. Each variant meets its
-// expectation under the same load.
+// TestWatchThenDelete runs the session of README with every variant of the scenario. Each variant meets its expectation
+// under the same load.
 func TestWatchThenDelete(t *testing.T) {
 	t.Parallel()
 	privateTmp(t)
 	runs := t.TempDir()
 	setenv(t, "CLUSTER", "embedded")
-	setenv(t, "ARGS", "--runs-dir "+runs)
+	setenv(t, "ARGS", "--all-variants --runs-dir "+runs)
 	runPage(t, "README.md")
 	dir := runDir(t, filepath.Join(runs))
 	record, verdict := readRecord(t, dir), readVerdict(t, dir)
