@@ -650,17 +650,17 @@ func TestEmbeddedFromKubebuilderAssets(t *testing.T) {
 		t.Fatal(err)
 	}
 	assetsDir := t.TempDir()
-	for name, path := range map[string]string{"kube-apiserver": built.apiserver, "etcd": built.etcd} {
+	for name, path := range map[string]string{"kube-apiserver": built.APIServer, "etcd": built.Etcd} {
 		if err := os.Symlink(path, filepath.Join(assetsDir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Setenv(assetsVariable, assetsDir)
+	t.Setenv("KUBEBUILDER_ASSETS", assetsDir)
 	got, err := e.binaries(context.Background(), o)
-	if want := filepath.Join(assetsDir, "kube-apiserver"); err != nil || got.apiserver != want {
+	if want := filepath.Join(assetsDir, "kube-apiserver"); err != nil || got.APIServer != want {
 		t.Errorf("%v %v, want %s", got, err, want)
 	}
-	t.Setenv(assetsVariable, t.TempDir()) // nothing there: built ones are used
+	t.Setenv("KUBEBUILDER_ASSETS", t.TempDir()) // nothing there: built ones are used
 	if got, err := e.binaries(context.Background(), o); err != nil || got != built {
 		t.Errorf("%v %v, want %v", got, err, built)
 	}

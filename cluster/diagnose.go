@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 
+	"github.com/leakrig/leakrig/cluster/binaries"
 	"github.com/leakrig/leakrig/cluster/nodeimage"
-	"github.com/leakrig/leakrig/cluster/upstream"
 	"github.com/leakrig/leakrig/leak"
 )
 
@@ -24,18 +25,15 @@ type Diagnosis struct {
 
 // Diagnose looks at what the providers need, without changing anything.
 func Diagnose(ctx context.Context, o Options) []Diagnosis {
-	built := func(m upstream.Module, command string) (string, error) {
-		if path, ok := upstream.Find(o.Cache, m, command); ok {
-			return path, nil
-		}
-		return "", leak.WithHint(errors.New("not built yet"), "the first run on the embedded control plane builds it, in some minutes")
+	control := Diagnosis{What: "kube-apiserver " + DefaultVersion + " and etcd", For: "embedded"}
+	if p, ok := (binaries.Source{Mode: binaries.Auto, Cache: o.Cache}).Find(binaries.Want{Version: DefaultVersion, Minor: true}); ok {
+		control.Detail = filepath.Dir(p.APIServer) + ", " + p.Origin
+	} else {
+		control.Err = leak.WithHint(errors.New("not in the cache yet"), "the first run on the embedded control plane downloads them, or builds them in some minutes")
 	}
-	apiserver, err1 := built(upstream.Kubernetes(DefaultVersion), "kube-apiserver")
-	etcd, err2 := built(upstream.Etcd, "etcd")
 	e, engineErr := detectEngine(ctx)
 	return []Diagnosis{
-		{"kube-apiserver " + DefaultVersion, "embedded", apiserver, err1},
-		{"etcd", "embedded", etcd, err2},
+		control,
 		{"container engine", "kind", string(e), engineErr},
 		diagnoseNodeImage(ctx, e, o),
 		diagnoseImageBuild(),

@@ -1,14 +1,13 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -18,30 +17,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/leakrig/leakrig/cluster/upstream"
+	"github.com/leakrig/leakrig/cluster/binaries"
 	"github.com/leakrig/leakrig/leak"
 )
 
 // DefaultVersion is the version of Kubernetes that is booted where a scenario names none.
 const DefaultVersion = "v1.34.4"
 
-// assetsVariable names a folder with kube-apiserver and etcd, as everywhere else where envtest is used.
-const assetsVariable = "KUBEBUILDER_ASSETS"
-
 func embeddedKind(o Options) leak.Kind[leak.Provider] {
 	return leak.Kind[leak.Provider]{
 		Name: "embedded",
 		Doc: "A real etcd and a real kube-apiserver as processes of this machine. " +
-			"They are built once from the upstream Go modules, or taken from " + assetsVariable + " where the version is the right one. " +
+			"leakrig downloads them once, or builds them once from the upstream Go modules (--control-plane). KUBEBUILDER_ASSETS names a folder that has them. " +
 			"It has neither a kubelet nor a controller-manager: pods stay pending, Deployments do nothing, and namespaces never finish deleting.",
-		New: func() leak.Provider { return &Embedded{Cache: o.Cache} },
+		New: func() leak.Provider {
+			return &Embedded{Cache: o.Cache, Mode: o.ControlPlane, Index: os.Getenv(binaries.IndexVariable)}
+		},
 	}
 }
 
 // Embedded boots control planes without nodes.
 type Embedded struct {
-	// Cache is the folder for binaries that were built.
+	// Cache is the folder for binaries.
 	Cache string
+	// Mode and Index are those of binaries.Source.
+	Mode, Index string
 }
 
 // Preflight refuses what needs nodes.
@@ -66,15 +66,12 @@ func (e *Embedded) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, 
 	if err := e.Preflight(ctx, o); err != nil {
 		return nil, err
 	}
-	if o.Spec.Kubernetes == "" {
-		o.Spec.Kubernetes = DefaultVersion
-	}
 	bin, err := e.binaries(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	start := time.Now()
-	p := &plane{}
+	p := &plane{info: leak.ClusterInfo{Provider: "embedded", Binaries: bin.Origin}}
 	// envtest takes no context. Its start is bounded, so an interrupt waits for it and then stops what
 	// it started.
 	if err := p.start(bin, o); err != nil {
@@ -90,38 +87,13 @@ func (e *Embedded) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, 
 	return p, nil
 }
 
-// assets are the paths of the two binaries.
-type assets struct{ apiserver, etcd string }
-
-// binaries returns those of KUBEBUILDER_ASSETS when they are of the wanted version, else builds them.
-func (e *Embedded) binaries(ctx context.Context, o leak.BootOptions) (assets, error) {
-	if dir := os.Getenv(assetsVariable); dir != "" {
-		a := assets{filepath.Join(dir, "kube-apiserver"), filepath.Join(dir, "etcd")}
-		version, err := versionOf(ctx, a.apiserver)
-		if err == nil && version == o.Spec.Kubernetes {
-			return a, nil
-		}
-		o.Progress.Log("%s holds kube-apiserver %s, the scenario asks for %s: not used", assetsVariable, orUnknown(version), o.Spec.Kubernetes)
-	}
-	b := upstream.Builder{Cache: e.Cache, Progress: o.Progress}
-	apiserver, err := b.Build(ctx, upstream.Kubernetes(o.Spec.Kubernetes), "k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver")
-	if err != nil {
-		return assets{}, err
-	}
-	etcd, err := b.Build(ctx, upstream.Etcd, "go.etcd.io/etcd/server/v3", "etcd")
-	return assets{apiserver, etcd}, err
-}
-
-func versionOf(ctx context.Context, apiserver string) (string, error) {
-	out, err := exec.CommandContext(ctx, apiserver, "--version").Output()
-	return strings.TrimPrefix(strings.TrimSpace(string(out)), "Kubernetes "), err
-}
-
-func orUnknown(version string) string {
-	if version == "" {
-		return "of no known version"
-	}
-	return version
+// binaries returns kube-apiserver and etcd. A scenario that names no version accepts any release of the default minor
+// version.
+func (e *Embedded) binaries(ctx context.Context, o leak.BootOptions) (binaries.Pair, error) {
+	source := binaries.Source{Mode: e.Mode, Index: e.Index, Cache: e.Cache, Progress: o.Progress}
+	return source.Get(ctx, binaries.Want{
+		Version: cmp.Or(o.Spec.Kubernetes, DefaultVersion), Minor: o.Spec.Kubernetes == "", HeapDump: len(o.Components) > 0,
+	})
 }
 
 // plane is a running control plane.
@@ -141,7 +113,7 @@ const (
 
 // start starts etcd and the API server. It does not use envtest.Environment, which would leave the key of a webhook
 // server in the folder for temporary files, where leakrig does not clean up.
-func (p *plane) start(bin assets, o leak.BootOptions) error {
+func (p *plane) start(bin binaries.Pair, o leak.BootOptions) error {
 	log.SetLogger(logr.Discard()) // the progress is ours to tell
 	apiLog, err := p.logFile(o.Logs, "kube-apiserver.log")
 	if err != nil {
@@ -151,10 +123,10 @@ func (p *plane) start(bin assets, o leak.BootOptions) error {
 	if err != nil {
 		return err
 	}
-	if bin.apiserver, err = guarded(o.Scratch, bin.apiserver); err != nil {
+	if bin.APIServer, err = guarded(o.Scratch, bin.APIServer); err != nil {
 		return err
 	}
-	if bin.etcd, err = guarded(o.Scratch, bin.etcd); err != nil {
+	if bin.Etcd, err = guarded(o.Scratch, bin.Etcd); err != nil {
 		return err
 	}
 	for try := range startTries {
@@ -170,7 +142,7 @@ func (p *plane) start(bin assets, o leak.BootOptions) error {
 }
 
 // configure returns the arguments of etcd and the API server, and creates their files below dir.
-func (p *plane) configure(bin assets, o leak.BootOptions, dir string, apiLog, etcdLog *os.File) error {
+func (p *plane) configure(bin binaries.Pair, o leak.BootOptions, dir string, apiLog, etcdLog *os.File) error {
 	apiDir, etcdDir := filepath.Join(dir, "kube-apiserver"), filepath.Join(dir, "etcd")
 	if err := errors.Join(os.MkdirAll(apiDir, 0o700), os.MkdirAll(etcdDir, 0o700)); err != nil {
 		return err
@@ -187,7 +159,7 @@ func (p *plane) configure(bin assets, o leak.BootOptions, dir string, apiLog, et
 	}
 	// The only address without certificates serves etcd's health and metrics, and accepts no writes.
 	etcd := &envtest.Etcd{
-		URL: &url.URL{Scheme: "http", Host: health}, Path: bin.etcd, DataDir: etcdDir, Out: etcdLog, Err: etcdLog,
+		URL: &url.URL{Scheme: "http", Host: health}, Path: bin.Etcd, DataDir: etcdDir, Out: etcdLog, Err: etcdLog,
 		StartTimeout: planeStart, StopTimeout: planeStop,
 	}
 	etcd.Configure().
@@ -197,7 +169,7 @@ func (p *plane) configure(bin assets, o leak.BootOptions, dir string, apiLog, et
 		Set("listen-peer-urls", "https://"+peers).Set("initial-advertise-peer-urls", "https://"+peers).Set("initial-cluster", "default=https://"+peers).
 		Set("peer-cert-file", files.cert).Set("peer-key-file", files.key).Set("peer-trusted-ca-file", files.ca).Set("peer-client-cert-auth", "true")
 	api := &envtest.APIServer{
-		Path: bin.apiserver, CertDir: apiDir, Out: apiLog, Err: apiLog, StartTimeout: planeStart, StopTimeout: planeStop,
+		Path: bin.APIServer, CertDir: apiDir, Out: apiLog, Err: apiLog, StartTimeout: planeStart, StopTimeout: planeStop,
 	}
 	api.Configure().
 		Set("etcd-servers", "https://"+clients).Set("etcd-cafile", files.ca).Set("etcd-certfile", files.cert).Set("etcd-keyfile", files.key)
@@ -236,8 +208,7 @@ func (p *plane) prepare(ctx context.Context, o leak.BootOptions) error {
 	if err := p.defaultNamespace(ctx); err != nil {
 		return err
 	}
-	version, err := p.version()
-	p.info = leak.ClusterInfo{Provider: "embedded", Kubernetes: version}
+	p.info.Kubernetes, err = p.version()
 	return err
 }
 

@@ -9,6 +9,8 @@ import "github.com/leakrig/leakrig/leak"
 type Options struct {
 	// Cache is the folder for builds.
 	Cache string
+	// ControlPlane says how embedded gets its binaries: a mode of binaries.Source.
+	ControlPlane string
 	// Keep leaves a kind cluster running after the run; Reuse takes one that was kept, if it fits.
 	Keep, Reuse bool
 	// KubeconfigFile and Context name an existing cluster; "" is what kubectl would take.

@@ -72,6 +72,8 @@ type ClusterInfo struct {
 	// Kubernetes is the version that the API server itself reported.
 	Kubernetes string  `json:"kubernetes"`
 	BootTime   float64 `json:"bootSeconds"`
+	// Binaries says where leakrig has the binaries of the control plane from.
+	Binaries string `json:"binaries,omitempty"`
 	// Nodes is 0 where they are not leakrig's.
 	Nodes     int    `json:"nodes,omitempty"`
 	NodeImage string `json:"nodeImage,omitempty"`

@@ -648,6 +648,9 @@ func (p page) VersionFacts() []fact {
 	list := []fact{{"leakrig", p.Record.Leakrig}, {"Go", m.Go}}
 	if c := p.Record.Cluster; c != nil {
 		list = append(list, fact{"Kubernetes", c.Kubernetes + " (" + c.Provider + ")"})
+		if c.Binaries != "" {
+			list = append(list, fact{"Control plane", c.Binaries})
+		}
 	}
 	for _, x := range p.Variants {
 		if c := x.Record.Cluster; c != nil {

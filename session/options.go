@@ -10,6 +10,7 @@ import (
 
 	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/cluster"
+	"github.com/leakrig/leakrig/cluster/binaries"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/scenarios"
@@ -169,6 +170,7 @@ func (f *Options) Argv(scenario string) []string {
 	word("placement", f.Placement, "")
 	on("keep", f.Clusters.Keep)
 	on("reuse", f.Clusters.Reuse)
+	word("control-plane", f.Clusters.ControlPlane, binaries.Auto)
 	word("worker-image", f.Clusters.WorkerImage, "")
 	word("worker-rig", f.Clusters.WorkerRig, "")
 	word("source", f.Source, "")

@@ -212,7 +212,7 @@ func (c compilation) golang(ctx context.Context, line func(string), args ...stri
 		return context.Cause(ctx)
 	}
 	if errors.Is(err, exec.ErrNotFound) {
-		return leak.WithMachineHint(errors.New("the go command is not on the PATH"), "install Go: upstream commands are built from source")
+		return errNoGo()
 	}
 	if err != nil {
 		last := said[max(0, len(said)-15):]
@@ -223,6 +223,10 @@ func (c compilation) golang(ctx context.Context, line func(string), args ...stri
 		return leak.WithHint(fmt.Errorf("go %s: %w\n%s", args[0], err, strings.Join(last, "\n")), "%s", hint)
 	}
 	return nil
+}
+
+func errNoGo() error {
+	return leak.WithMachineHint(errors.New("the go command is not on the PATH"), "install Go: upstream commands are built from source")
 }
 
 // pin is what the go command builds from; sum is nil where mod was generated, main where upstream has

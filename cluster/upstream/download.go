@@ -38,6 +38,9 @@ func download(ctx context.Context, m module.Version) (d downloaded, err error) {
 	if ctx.Err() != nil {
 		return d, context.Cause(ctx)
 	}
+	if errors.Is(err, exec.ErrNotFound) {
+		return d, errNoGo()
+	}
 	if jsonErr := json.Unmarshal(out, &d); err == nil {
 		err = jsonErr
 	}

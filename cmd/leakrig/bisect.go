@@ -68,6 +68,7 @@ Exit codes:   0 found · 1 an end does not show the given outcome · 2 bad usage
 	f.StringVar(&b.Clusters.KubeconfigFile, "kubeconfig", "", "kubeconfig `file` of an existing cluster (default: as kubectl)")
 	f.StringVar(&b.Clusters.Context, "context", "", "context of an existing cluster (default: the current one)")
 	f.BoolVar(&b.Clusters.Yes, "yes", false, "run on a context that looks like production")
+	controlPlaneFlag(c, &b.Clusters)
 	workerFlags(c, &b.Clusters)
 	var names []string
 	for _, format := range bisect.Formats() {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leakrig/leakrig/cluster"
+	"github.com/leakrig/leakrig/cluster/binaries"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/session"
 )
@@ -61,6 +63,7 @@ func addRunFlags(c *cobra.Command, f *session.Options) {
 func addScenarioFlags(c *cobra.Command, f *session.Options) {
 	o := c.Flags()
 	wordFlag(c, &f.Cluster, "cluster", "auto", append([]string{"auto"}, session.Kinds().Providers...), "provider of the cluster")
+	controlPlaneFlag(c, &f.Clusters)
 	o.StringSliceVar(&f.Variants, "variant", nil, "variant to run (repeatable; default: all without `when: full`)")
 	o.BoolVar(&f.AllVariants, "all-variants", false, "also run variants with `when: full`")
 	o.StringArrayVar(&f.Set, "set", nil, "value of a parameter of the scenario, `name=value` (repeatable)")
@@ -72,6 +75,10 @@ func addScenarioFlags(c *cobra.Command, f *session.Options) {
 	c.ValidArgsFunction = scenarioArgs
 	completeWith(c, "variant", variantsOf)
 	completeWith(c, "set", parametersOf)
+}
+
+func controlPlaneFlag(c *cobra.Command, o *cluster.Options) {
+	wordFlag(c, &o.ControlPlane, "control-plane", binaries.Auto, binaries.Modes(), "how to get the binaries of the embedded control plane")
 }
 
 func addNightFlags(c *cobra.Command, n *session.Night) {
