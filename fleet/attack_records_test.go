@@ -30,7 +30,7 @@ func TestAttackRecord(t *testing.T) {
 	}{
 		"an edited bound":      {strings.Replace(string(written), `"bounds":{`, `"bounds":{ `, 1), true, false},
 		"without its checksum": {bare, true, false},
-		"of an older version":  {strings.Replace(bare, `"schema":2`, `"schema":1`, 1), false, true},
+		"of an older version":  {strings.Replace(bare, `"schema":3`, `"schema":1`, 1), false, true},
 	} {
 		if row.text == string(written) {
 			t.Fatalf("%s: nothing was changed", name)

@@ -191,7 +191,7 @@ func (s *survey) meet(targets []Target, n int) {
 func (s *survey) begin(id, name string, sweep int) *Series {
 	if len(s.record.Targets) >= maxTargets {
 		s.record.Beyond++
-		return &Series{Name: name}
+		return &Series{Name: name, closed: true}
 	}
 	return s.record.add(id, name, sweep)
 }

@@ -10,8 +10,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
@@ -27,7 +25,7 @@ const (
 // RecordSchema is the version of the record's JSON form. Records carry a checksum since version sealedSince; some of
 // those before have none.
 const (
-	RecordSchema = 2
+	RecordSchema = 3
 	sealedSince  = 2
 )
 
@@ -84,17 +82,21 @@ type Series struct {
 	// Failures are readings that did not come about, LastError the last reason.
 	Failures  int    `json:"failures,omitempty"`
 	LastError string `json:"lastError,omitempty"`
-	// NoCounter is why operations are unknown, "" if they are known.
+	// NoCounter is why operations are unknown, "" if they are known. NoHeap is why the heap is.
 	NoCounter string `json:"noCounter,omitempty"`
+	NoHeap    string `json:"noHeap,omitempty"`
 	// Seconds are the times of the points, relative to the first sweep. After many sweeps, a point represents several
 	// of them, and its counts are their minimum.
 	Seconds []float64 `json:"seconds"`
 	// Operations are what the counter said at each point; nil where some point has none.
 	Operations []float64 `json:"operations,omitempty"`
-	Total      Counts    `json:"total"`
-	Groups     []*Group  `json:"groups"`
+	// The counts of goroutines.
+	tally
+	// Heap has the sampled heap in use by allocation site, in KiB; nil if it was not read.
+	Heap *tally `json:"heap,omitempty"`
 
-	byStack map[int]*Group
+	// closed is set if no more readings are kept.
+	closed bool
 	// stride is the number of sweeps per point, 0 for one. held is the number of sweeps that the last point represents
 	// so far.
 	stride, held int
@@ -107,47 +109,13 @@ type Series struct {
 	vitals leak.Vitals
 }
 
-// Group counts the goroutines on one stack.
-type Group struct {
-	// Stack is the place in the record's stacks, or Other.
-	Stack  int    `json:"stack"`
-	Counts Counts `json:"counts"`
-}
-
-// Counts has one count per point. In JSON, a constant series is one number.
-type Counts []int32
-
-// MarshalJSON writes a list, or a number if it has several equal elements.
-func (c Counts) MarshalJSON() ([]byte, error) {
-	if len(c) > 1 && slices.Max(c) == slices.Min(c) {
-		return strconv.AppendInt(nil, int64(c[0]), 10), nil
-	}
-	b := append(make([]byte, 0, 4*len(c)+2), '[')
-	for i, n := range c {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, int64(n), 10)
-	}
-	return append(b, ']'), nil
-}
-
-// UnmarshalJSON reads a list, or a number as a list of one.
-func (c *Counts) UnmarshalJSON(b []byte) error {
-	if !bytes.HasPrefix(b, []byte("[")) {
-		*c = make(Counts, 1)
-		return json.Unmarshal(b, &(*c)[0])
-	}
-	return json.Unmarshal(b, (*[]int32)(c))
-}
-
 // maxPoints is the maximum number of points of one target. Beyond it, pairs of points are merged by their minimum,
 // and every new point stands for the same number of sweeps: transient goroutines disappear, and leaks stay. If new
 // points were single sweeps, noise alone would rise from the minimum of many to a single count.
 const maxPoints = 120
 
 func (r *Record) add(id, name string, sweep int) *Series {
-	s := &Series{ID: id, Name: name, First: sweep, Seconds: []float64{}, Total: Counts{}, Groups: []*Group{}, byStack: map[int]*Group{}}
+	s := &Series{ID: id, Name: name, First: sweep, Seconds: []float64{}, tally: *newTally()}
 	r.Targets = append(r.Targets, s)
 	return s
 }
@@ -181,111 +149,83 @@ func (s *Series) largest(n float64) float64 {
 	return n
 }
 
-// add adds one reading. operations is NaN if unknown.
+// reading is what one poll of one target counted.
+type reading struct {
+	total  int64
+	counts []count
+}
+
+// add adds one reading of goroutines.
 func (s *Series) add(seconds, operations float64, total int64, counts []count) {
-	if s.byStack == nil {
+	s.addBoth(seconds, operations, reading{total, counts}, nil)
+}
+
+// addBoth adds one reading. operations is NaN if unknown, and heap is nil if it was not read.
+func (s *Series) addBoth(seconds, operations float64, goroutines reading, heap *reading) {
+	if s.closed {
 		return // one that there was no room for
 	}
 	s.latest = operations
 	if s.lost = s.lost || math.IsNaN(operations); s.lost {
 		s.Operations = nil
 	}
+	if heap == nil {
+		s.Heap = nil
+	} else if s.Heap == nil && len(s.Seconds) == 0 {
+		s.Heap = newTally()
+	}
 	if s.held < s.stride {
-		s.merge(seconds, operations, total, counts)
+		n := len(s.Seconds) - 1
+		before, all := float64(s.held), float64(s.held+1)
+		s.held++
+		s.Seconds[n] = (s.Seconds[n]*before + seconds) / all
+		if !s.lost {
+			s.Operations[n] = (s.Operations[n]*before + operations) / all
+		}
+		s.tally.merge(goroutines)
+		if s.Heap != nil {
+			s.Heap.merge(*heap)
+		}
 		return
 	}
 	if len(s.Seconds) == maxPoints {
-		s.thin()
+		s.Seconds, s.Operations = means(s.Seconds), means(s.Operations)
+		s.tally.thin()
+		if s.Heap != nil {
+			s.Heap.thin()
+		}
 		s.stride = 2 * max(s.stride, 1)
 	}
-	n := len(s.Seconds)
 	s.held = 1
 	s.Seconds = append(s.Seconds, seconds)
 	if !s.lost {
 		s.Operations = append(s.Operations, operations)
 	}
-	s.Total = append(s.Total, clip(total))
-	for _, c := range counts {
-		g := s.group(c.stack, n)
-		if len(g.Counts) == n {
-			g.Counts = append(g.Counts, 0)
-		}
-		g.Counts[n] = clip(int64(g.Counts[n]) + int64(c.n))
-	}
-	for _, g := range s.Groups {
-		if len(g.Counts) == n {
-			g.Counts = append(g.Counts, 0)
-		}
+	s.tally.add(goroutines)
+	if s.Heap != nil {
+		s.Heap.add(*heap)
 	}
 }
 
-// merge takes one more reading into the last point.
-func (s *Series) merge(seconds, operations float64, total int64, counts []count) {
-	n := len(s.Seconds) - 1
-	before, all := float64(s.held), float64(s.held+1)
-	s.held++
-	s.Seconds[n] = (s.Seconds[n]*before + seconds) / all
-	if !s.lost {
-		s.Operations[n] = (s.Operations[n]*before + operations) / all
+// means makes one point of every two.
+func means(list []float64) []float64 {
+	half := list[:0]
+	for i := 0; i+1 < len(list); i += 2 {
+		half = append(half, (list[i]+list[i+1])/2)
 	}
-	s.Total[n] = min(s.Total[n], clip(total))
-	sums := map[*Group]int64{}
-	for _, c := range counts {
-		sums[s.group(c.stack, n+1)] += int64(c.n)
+	if len(half) == 0 {
+		return nil
 	}
-	for _, g := range s.Groups {
-		g.Counts[n] = min(g.Counts[n], clip(sums[g]))
-	}
-}
-
-// group is the one that counts a stack; one that comes late had none in the n points before.
-func (s *Series) group(stack, n int) *Group {
-	if g := s.byStack[stack]; g != nil {
-		return g
-	}
-	if len(s.Groups) >= maxGroups {
-		stack = Other
-		if g := s.byStack[stack]; g != nil {
-			return g
-		}
-	}
-	g := &Group{Stack: stack, Counts: make(Counts, n, n+8)}
-	s.byStack[stack] = g
-	s.Groups = append(s.Groups, g)
-	return g
-}
-
-// thin makes one point of every two.
-func (s *Series) thin() {
-	mean := func(list []float64) []float64 {
-		half := list[:0]
-		for i := 0; i+1 < len(list); i += 2 {
-			half = append(half, (list[i]+list[i+1])/2)
-		}
-		return half
-	}
-	least := func(list Counts) Counts {
-		half := list[:0]
-		for i := 0; i+1 < len(list); i += 2 {
-			half = append(half, min(list[i], list[i+1]))
-		}
-		return half
-	}
-	s.Seconds, s.Operations, s.Total = mean(s.Seconds), mean(s.Operations), least(s.Total)
-	if len(s.Operations) == 0 {
-		s.Operations = nil
-	}
-	for _, g := range s.Groups {
-		g.Counts = least(g.Counts)
-	}
+	return half
 }
 
 // end marks a target that is gone. Of one that was hardly seen no counts are kept: they could not be judged,
 // and a fleet that crashes in a loop has many.
 func (s *Series) end() {
-	s.Gone, s.byStack = true, nil
-	if len(s.Seconds) < fewest {
-		s.Groups = []*Group{}
+	s.Gone, s.closed = true, true
+	s.tally.close(len(s.Seconds) >= fewest)
+	if s.Heap != nil {
+		s.Heap.close(len(s.Seconds) >= fewest)
 	}
 }
 
@@ -319,8 +259,9 @@ func (r *Record) write(w io.Writer, clean func([]byte) []byte) error {
 	if _, err := w.Write(append(data[:len(data)-len("null}")], '[')); err != nil {
 		return err
 	}
+	seen := sameness{}
 	for i, t := range r.Targets {
-		if data, err = json.Marshal(t); err != nil {
+		if data, err = json.Marshal(t.packed(i, seen)); err != nil {
 			return err
 		}
 		end := ",\n"
@@ -402,9 +343,12 @@ func decode(data []byte) (*Record, error) {
 	if r.Schema < 1 || r.Schema > RecordSchema {
 		return nil, fmt.Errorf("written with schema %d, this build reads up to %d", r.Schema, RecordSchema)
 	}
-	for _, t := range r.Targets {
+	for i, t := range r.Targets {
 		if t == nil {
 			return nil, errors.New("a target that is none")
+		}
+		if err := t.unpack(r.Targets[:i]); err != nil {
+			return nil, fmt.Errorf("%s: %w", t.Name, err)
 		}
 		if err := t.complete(len(r.Stacks)); err != nil {
 			return nil, fmt.Errorf("%s: %w", t.Name, err)
@@ -419,23 +363,12 @@ func decode(data []byte) (*Record, error) {
 // complete expands constant counts and refuses inconsistent series. stacks is the number of stacks in the record.
 func (s *Series) complete(stacks int) error {
 	n := len(s.Seconds)
-	all := []*Counts{&s.Total}
-	for _, g := range s.Groups {
-		if g == nil || g.Stack >= stacks || g.Stack < 0 && g.Stack != Other {
-			return errors.New("a group on no stack")
-		}
-		all = append(all, &g.Counts)
+	err := s.tally.complete(n, stacks)
+	if err == nil && s.Heap != nil {
+		err = s.Heap.complete(n, stacks)
 	}
-	for _, c := range all {
-		if len(*c) == 1 && n > 1 {
-			*c = slices.Repeat(*c, n)
-		}
-		if len(*c) != n {
-			return fmt.Errorf("%d counts at %d points", len(*c), n)
-		}
+	if err == nil && s.Operations != nil && len(s.Operations) != n {
+		err = fmt.Errorf("%d counts of operations at %d points", len(s.Operations), n)
 	}
-	if s.Operations != nil && len(s.Operations) != n {
-		return fmt.Errorf("%d counts of operations at %d points", len(s.Operations), n)
-	}
-	return nil
+	return err
 }
