@@ -1,5 +1,5 @@
-// Package fleet observes many production processes at once. It reads the goroutines of each process at intervals,
-// sweep after sweep, and reports the stacks on which they grow, and in how many processes.
+// Package fleet observes many production processes at once. It reads the goroutines and the sampled heap of each
+// process at intervals, sweep after sweep, and reports the stacks on which they grow, and in how many processes.
 //
 // It has no rounds and no settling, because leakrig does not control the load. It starts and stops nothing. Packages
 // cluster and subjects reach processes, package profiles reads profiles, and package checks has the statistics.
@@ -7,6 +7,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/leak/display"
+	"github.com/leakrig/leakrig/profiles"
 	"github.com/leakrig/leakrig/rundir"
 )
 
@@ -42,6 +44,8 @@ type Lister interface {
 type Config struct {
 	Lister Lister
 	Poller leak.Poller
+	// Heap reads the heap by allocation site in KiB, nil to leave it out.
+	Heap leak.Poller
 	// Vitals reads the counters of a process whose ID is an address.
 	Vitals func(context.Context, leak.Target) (leak.Vitals, error)
 	// Every is the time from the start of one sweep to that of the next, For that from the first to the last.
@@ -245,6 +249,22 @@ func (s *survey) one(ctx context.Context, t Target) error {
 		}
 		return err
 	}
+	var heap *leak.Poll
+	noHeap := ""
+	if s.Heap != nil {
+		read, err := s.Heap.Poll(ctx, t.Subject, leak.Poll{})
+		switch {
+		case err == nil:
+			heap = &read
+		case errors.Is(err, profiles.ErrNotServed):
+			noHeap = display.OneLine(err.Error(), maxReason)
+		default:
+			if cause := context.Cause(ctx); cause != nil {
+				return cause
+			}
+			return err
+		}
+	}
 	var vitals leak.Vitals
 	if t.Address {
 		if vitals, err = s.Vitals(ctx, t.Subject); err != nil {
@@ -285,7 +305,12 @@ func (s *survey) one(ctx context.Context, t Target) error {
 	if problem != "" || s.Label {
 		series.NoCounter = problem
 	}
-	series.add(at, operations, poll.Total, s.stacks.counts(poll))
+	series.NoHeap = noHeap
+	var sites *reading
+	if heap != nil {
+		sites = &reading{heap.Total, s.stacks.counts(*heap)}
+	}
+	series.addBoth(at, operations, reading{poll.Total, s.stacks.counts(poll)}, sites)
 	return nil
 }
 

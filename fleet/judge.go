@@ -23,16 +23,60 @@ const (
 	moreThanElsewhere = 1.5
 )
 
+// kind is what the series of a survey count.
+type kind struct {
+	unit, all string
+	// of returns the counts of a target, nil if they were not read. scale is what one count is in the unit.
+	of    func(*Series) *tally
+	scale float64
+	// grain is how much a value changes by chance, in the unit: one goroutine, or one sample of the heap.
+	grain float64
+	// sampled is set if values are estimates from samples of a grain.
+	sampled               bool
+	perHour, perOperation func(Bounds) float64
+}
+
+// slack is by how much a value can be off: one goroutine, or the standard deviation of the number of samples.
+func (k *kind) slack(value float64) float64 {
+	if !k.sampled {
+		return k.grain
+	}
+	return max(k.grain, math.Sqrt(value*k.grain))
+}
+
+// kinds are judged with the same gates. A heap profile has one sample in 512 KiB, so the number of samples on a site
+// varies as a number of goroutines does.
+var kinds = []*kind{
+	{
+		unit: "goroutines", all: "goroutines in total, on no single stack", of: func(s *Series) *tally { return &s.tally }, scale: 1, grain: 1,
+		perHour: func(b Bounds) float64 { return b.PerHour }, perOperation: func(b Bounds) float64 { return b.PerOperation },
+	},
+	{
+		unit: "bytes", all: "heap in total, on no single allocation site", of: func(s *Series) *tally { return s.Heap }, scale: 1 << 10, grain: 512 << 10, sampled: true,
+		perHour: func(b Bounds) float64 { return b.HeapPerHour }, perOperation: func(b Bounds) float64 { return b.HeapPerOperation },
+	},
+}
+
+// site identifies a series in all targets.
+type site struct {
+	kind  *kind
+	stack int
+}
+
 // Bounds limit growth.
 type Bounds struct {
 	// PerHour and PerOperation are the most that the goroutines on one stack of one target may grow.
 	PerHour      float64 `json:"perHour"`
 	PerOperation float64 `json:"perOperation"`
+	// HeapPerHour and HeapPerOperation are the same for the bytes of one allocation site.
+	HeapPerHour      float64 `json:"heapPerHour,omitempty"`
+	HeapPerOperation float64 `json:"heapPerOperation,omitempty"`
 	// MinJudged is the share of targets that must be judged, from 0 to 1.
 	MinJudged float64 `json:"minJudged"`
 }
 
-// Judge decides. Every stack of every target is a series, and so is the total of a target's goroutines. The scale is
+// Judge decides. Every stack of every target is a series, and so is the total of a target's goroutines. Allocation
+// sites and the sampled heap in total are series, too, with a sample of 512 KiB in place of a goroutine. The scale is
 // the clock or the counter, so single missed sweeps do not matter. A series leaks if
 //
 //   - it gained more than [checks.ComeAndGo], and its Theil–Sen slope exceeds the bound, over all points and at the
@@ -56,7 +100,7 @@ type Bounds struct {
 func Judge(r *Record, b Bounds) *Verdict {
 	v := &Verdict{
 		Schema: VerdictSchema, Interrupted: r.Interrupted, Sweeps: len(r.Sweeps), MinJudged: b.MinJudged,
-		MaxPerHour: b.PerHour, MaxPerOperation: b.PerOperation, FalseAlarmBudget: checks.FalseAlarmBudget,
+		MaxPerHour: b.PerHour, MaxPerOperation: b.PerOperation, MaxHeapPerHour: b.HeapPerHour, MaxHeapPerOperation: b.HeapPerOperation, FalseAlarmBudget: checks.FalseAlarmBudget,
 		Failure: r.Failure, Warnings: slices.Clone(r.Warnings), Stacks: []StackVerdict{}, NotJudged: []Unjudged{},
 	}
 	for _, s := range r.Sweeps {
@@ -64,12 +108,16 @@ func Judge(r *Record, b Bounds) *Verdict {
 		v.SlowestSweep = max(v.SlowestSweep, s.Took)
 	}
 	for _, t := range r.Targets {
-		v.Tests += 1 + len(t.Groups)
+		for _, k := range kinds {
+			if of := k.of(t); of != nil {
+				v.Tests += 1 + len(of.Groups)
+			}
+		}
 	}
 	v.Alpha = v.FalseAlarmBudget / float64(max(v.Tests, 1))
 	v.Needed = needed(v.Alpha)
 	v.Floor = floor(v, b)
-	j := judgement{Record: r, bounds: b, v: v, byStack: map[int]*StackVerdict{}, lost: map[int]float64{}}
+	j := judgement{Record: r, bounds: b, v: v, byStack: map[site]*StackVerdict{}, lost: map[site]float64{}}
 	for _, t := range r.Targets {
 		j.target(t)
 	}
@@ -105,9 +153,9 @@ type judgement struct {
 	*Record
 	bounds  Bounds
 	v       *Verdict
-	byStack map[int]*StackVerdict
+	byStack map[site]*StackVerdict
 	// lost is what fall knows.
-	lost map[int]float64
+	lost map[site]float64
 	// unloaded counts targets whose operations are not known although a counter was named; why is the first
 	// one's reason.
 	unloaded int
@@ -147,16 +195,29 @@ func (j *judgement) target(t *Series) {
 			j.why = fmt.Sprintf("%s: %s", t.Name, cmp.Or(t.NoCounter, "it stood still"))
 		}
 	}
-	share := j.v.FalseAlarmBudget / float64(1+len(t.Groups))
-	var grows []found
-	for _, g := range t.Groups {
-		if one := j.series(t, g.Stack, g.Counts, share); one != nil {
-			grows = append(grows, found{g.Stack, *one})
+	tests := 0
+	for _, k := range kinds {
+		if of := k.of(t); of != nil {
+			tests += 1 + len(of.Groups)
 		}
 	}
-	if len(grows) == 0 { // the whole is only asked where no part tells
-		if one := j.series(t, all, t.Total, share); one != nil {
-			grows = append(grows, found{all, *one})
+	share := j.v.FalseAlarmBudget / float64(tests)
+	var grows []found
+	for _, k := range kinds {
+		of := k.of(t)
+		if of == nil {
+			continue
+		}
+		before := len(grows)
+		for _, g := range of.Groups {
+			if one := j.series(t, site{k, g.Stack}, g.Counts, share); one != nil {
+				grows = append(grows, found{site{k, g.Stack}, *one})
+			}
+		}
+		if len(grows) == before { // the whole is only asked where no part tells
+			if one := j.series(t, site{k, all}, of.Total, share); one != nil {
+				grows = append(grows, found{site{k, all}, *one})
+			}
 		}
 	}
 	worst := leak.Clean
@@ -164,10 +225,10 @@ func (j *judgement) target(t *Series) {
 		if f.Outcome == leak.Leaking || worst == leak.Clean {
 			worst = f.Outcome
 		}
-		sv := j.byStack[f.stack]
+		sv := j.byStack[f.site]
 		if sv == nil {
-			sv = &StackVerdict{}
-			j.byStack[f.stack] = sv
+			sv = &StackVerdict{Unit: f.site.kind.unit}
+			j.byStack[f.site] = sv
 		}
 		sv.Targets = append(sv.Targets, f.Growth)
 	}
@@ -187,28 +248,33 @@ func (j *judgement) target(t *Series) {
 }
 
 type found struct {
-	stack int
+	site
 	Growth
 }
 
 // series judges one; nil is clean. share is the part of the budget that it would have, were its target alone.
-func (j *judgement) series(t *Series, stack int, counts Counts, share float64) *Growth {
+func (j *judgement) series(t *Series, at site, counts Counts, share float64) *Growth {
+	k := at.kind
+	scaled := func(n int32) float64 { return float64(n) * k.scale }
+	if gain := scaled(counts[len(counts)-1] - counts[0]); gain <= checks.ComeAndGo*k.grain {
+		return nil
+	}
 	y := make([]float64, len(counts))
 	for i, n := range counts {
-		y[i] = float64(n)
+		y[i] = scaled(n)
 	}
 	gain := y[len(y)-1] - y[0]
-	if gain <= checks.ComeAndGo || !promising(y) {
+	if !promising(y) {
 		return nil
 	}
 	hours := make([]float64, len(y))
 	for i, s := range t.Seconds {
 		hours[i] = s / 3600
 	}
-	x, bound, unit := hours, j.bounds.PerHour, "goroutines per hour"
+	x, bound, unit := hours, k.perHour(j.bounds), k.unit+" per hour"
 	perOperation := t.hasLoad()
 	if perOperation {
-		x, bound, unit = t.Operations, j.bounds.PerOperation, "goroutines per operation"
+		x, bound, unit = t.Operations, k.perOperation(j.bounds), k.unit+" per operation"
 	}
 	line, ok := stats.TheilSen(x, y)
 	half := len(y) / 2
@@ -222,9 +288,9 @@ func (j *judgement) series(t *Series, stack int, counts Counts, share float64) *
 	}
 	smooth := withoutOdd(y)
 	quarter := lastQuarter(len(y))
-	last := (smooth[len(y)-1] - smooth[quarter] + 1) / (x[len(x)-1] - x[quarter])
+	last := (smooth[len(y)-1] - smooth[quarter] + k.slack(y[len(y)-1])) / (x[len(x)-1] - x[quarter])
 	g := &Growth{
-		Target: t.Name, From: int(counts[0]), To: int(counts[len(counts)-1]),
+		Target: t.Name, Unit: k.unit, From: int(y[0]), To: int(y[len(y)-1]),
 		Seconds: t.Seconds, Counts: counts, PerHour: line.Slope, Low: line.Low, High: line.High,
 	}
 	if perOperation {
@@ -237,11 +303,11 @@ func (j *judgement) series(t *Series, stack int, counts Counts, share float64) *
 		checks.Compare("tail growth", tail.Slope, ">", bound, unit, "the same over the last half of them"),
 		checks.Compare("lower limit", line.Low, ">", bound, unit, "lower end of the slope's 95 % interval"),
 		checks.Compare("trend", p, "≤", j.v.Alpha, "", "exact one-sided Mann–Kendall p-value against this series' share of the false-alarm budget"),
-		checks.Compare("rises", float64(rises(y)), "≥", minRises, "", "how often it reached a new height"),
-		checks.Compare("drawdown", stats.MaxDrawdown(smooth), "≤", max(1, checks.MaxFallen*gain), "goroutines", "largest fall, without odd sweeps, against a quarter of the growth"),
-		checks.Compare("elsewhere", gain, ">", moreThanElsewhere*j.fall(stack), "goroutines", "growth, against one and a half times the steady loss of the same stack in other targets (the 99th percentile)"),
+		checks.Compare("rises", float64(rises(y, k.grain)), "≥", minRises, "", "how often it reached a new height"),
+		checks.Compare("drawdown", stats.MaxDrawdown(smooth), "≤", max(k.grain, checks.MaxFallen*gain), k.unit, "largest fall, without odd sweeps, against a quarter of the growth"),
+		checks.Compare("elsewhere", gain, ">", moreThanElsewhere*j.fall(at), k.unit, "growth, against one and a half times the steady loss of the same stack in other targets (the 99th percentile)"),
 		checks.Compare("saturation", tail.Slope, "≥", checks.MinSlowdown*line.Slope, unit, "slope of the last half against half of the slope of all"),
-		checks.Compare("last quarter", last, "≥", checks.MinLast*line.Slope, unit, "growth of the last quarter, and one goroutine, against two thirds of the slope of all"),
+		checks.Compare("last quarter", last, "≥", checks.MinLast*line.Slope, unit, "growth of the last quarter, and one goroutine or the sampling error of the heap, against two thirds of the slope of all"),
 	}
 	g.Outcome = leak.Leaking
 	steady := true
@@ -316,28 +382,29 @@ func sizes(y []float64) map[float64]float64 {
 
 // fall returns the steady decline of a stack from the first to the last sweep, at the 99th percentile of the targets
 // that have it. It is 0 without a decline.
-func (j *judgement) fall(stack int) float64 {
-	if known, ok := j.lost[stack]; ok {
+func (j *judgement) fall(at site) float64 {
+	if known, ok := j.lost[at]; ok {
 		return known
 	}
 	falls := []float64{0}
 	for _, t := range j.Targets {
-		if len(t.Seconds) < j.v.Needed {
+		of := at.kind.of(t)
+		if of == nil || len(t.Seconds) < j.v.Needed {
 			continue
 		}
-		if stack == all {
-			falls = append(falls, lostIn(t.Total))
+		if at.stack == all {
+			falls = append(falls, lostIn(of.Total))
 			continue
 		}
-		for _, g := range t.Groups {
-			if g.Stack == stack {
+		for _, g := range of.Groups {
+			if g.Stack == at.stack {
 				falls = append(falls, lostIn(g.Counts))
 			}
 		}
 	}
 	slices.Sort(falls)
-	j.lost[stack] = falls[len(falls)-1-len(falls)/100]
-	return j.lost[stack]
+	j.lost[at] = falls[len(falls)-1-len(falls)/100] * at.kind.scale
+	return j.lost[at]
 }
 
 // lostIn returns the loss of a series that fell as steadily as growth must rise to be considered. A rapidly
@@ -366,11 +433,11 @@ func withoutOdd(y []float64) []float64 {
 	return smooth
 }
 
-// rises counts how often y is higher than ever before.
-func rises(y []float64) int {
+// rises counts how often y is higher than ever before, by at least half of what chance adds.
+func rises(y []float64, grain float64) int {
 	n, highest := 0, y[0]
 	for _, v := range y {
-		if v > highest {
+		if v >= highest+grain/2 {
 			n, highest = n+1, v
 		}
 	}
@@ -380,10 +447,11 @@ func rises(y []float64) int {
 // stacks completes the findings of each stack and sorts them: those in most targets first, then the worst.
 func (j *judgement) stacks() {
 	on, typical := j.census()
-	for stack, sv := range j.byStack {
-		if stack >= 0 {
-			sv.Stack = &j.Stacks[stack]
-		} else if stack == Other {
+	for at, sv := range j.byStack {
+		sv.all = at.kind.all
+		if at.stack >= 0 {
+			sv.Stack = &j.Stacks[at.stack]
+		} else if at.stack == Other {
 			sv.Stack = &leak.Stack{Frames: []leak.Frame{{Func: "(any of the rarer stacks)"}}}
 		}
 		slices.SortStableFunc(sv.Targets, func(a, b Growth) int {
@@ -404,7 +472,7 @@ func (j *judgement) stacks() {
 			}
 		}
 		sv.MedianPerHour, sv.MedianPerOperation = stats.Median(perHour), stats.Median(perOperation)
-		sv.On, sv.Typical = on[stack], typical[stack]
+		sv.On, sv.Typical = on[at], typical[at]
 		j.v.Stacks = append(j.v.Stacks, *sv)
 	}
 	slices.SortStableFunc(j.v.Stacks, func(a, b StackVerdict) int {
@@ -416,36 +484,53 @@ func (j *judgement) stacks() {
 // name is the stack in one line.
 func (sv *StackVerdict) name() string {
 	if sv.Stack == nil {
-		return "goroutines in total, on no single stack"
+		return sv.all
+	}
+	if sv.Unit == "bytes" {
+		return "heap at " + sv.Stack.Origin().Short()
 	}
 	return sv.Stack.String()
 }
 
 // census returns for each growing stack the number of targets with it, and the median number of goroutines at the end
 // over targets in which it does not grow.
-func (j *judgement) census() (on map[int]int, typical map[int]float64) {
-	on, typical = map[int]int{}, map[int]float64{}
-	ends := map[int][]float64{}
+func (j *judgement) census() (on map[site]int, typical map[site]float64) {
+	on, typical = map[site]int{}, map[site]float64{}
+	ends := map[site][]float64{}
+	grows := map[site]map[string]bool{}
+	for at, sv := range j.byStack {
+		grows[at] = map[string]bool{}
+		for _, g := range sv.Targets {
+			grows[at][g.Target] = true
+		}
+	}
 	for _, t := range j.Targets {
 		if len(t.Seconds) < j.v.Needed {
 			continue
 		}
-		have := map[int]float64{all: float64(t.Total[len(t.Total)-1])}
-		for _, g := range t.Groups {
-			have[g.Stack] = float64(g.Counts[len(g.Counts)-1])
-		}
-		for stack, sv := range j.byStack {
-			n, ok := have[stack]
-			if ok {
-				on[stack]++
+		have := map[site]float64{}
+		for _, k := range kinds {
+			of := k.of(t)
+			if of == nil {
+				continue
 			}
-			if !slices.ContainsFunc(sv.Targets, func(g Growth) bool { return g.Target == t.Name }) {
-				ends[stack] = append(ends[stack], n)
+			have[site{k, all}] = float64(of.Total[len(of.Total)-1]) * k.scale
+			for _, g := range of.Groups {
+				have[site{k, g.Stack}] = float64(g.Counts[len(g.Counts)-1]) * k.scale
+			}
+		}
+		for at := range j.byStack {
+			n, ok := have[at]
+			if ok {
+				on[at]++
+			}
+			if !grows[at][t.Name] {
+				ends[at] = append(ends[at], n)
 			}
 		}
 	}
-	for stack, list := range ends {
-		typical[stack] = stats.Median(list)
+	for at, list := range ends {
+		typical[at] = stats.Median(list)
 	}
 	return on, typical
 }
@@ -473,7 +558,7 @@ func (j *judgement) conclude() {
 		v.Sentence = fmt.Sprintf("only %d of %s were judged, and %.4g %% are asked for: nothing leaks in those", t.Judged, plural(t.Seen, "target"), 100*j.bounds.MinJudged)
 	default:
 		v.Outcome, v.Result = leak.Clean, leak.Met
-		v.Sentence = fmt.Sprintf("no goroutine leak in %d of %s over %s", t.Judged, plural(t.Seen, "target"), hours(v.Hours))
+		v.Sentence = fmt.Sprintf("no leak in %d of %s over %s", t.Judged, plural(t.Seen, "target"), hours(v.Hours))
 		if t.Undecided > 0 {
 			v.Sentence += fmt.Sprintf("; %d more grow, and are undecided", t.Undecided)
 		}
@@ -489,15 +574,28 @@ func (j *judgement) conclude() {
 
 func (j *judgement) leaks() string {
 	worst := &j.v.Stacks[0]
+	units := map[string]bool{}
 	for i := range j.v.Stacks {
-		if s := &j.v.Stacks[i]; s.Targets[0].Outcome == leak.Leaking && s.Targets[0].PerHour > worst.Targets[0].PerHour {
+		s := &j.v.Stacks[i]
+		if s.Targets[0].Outcome != leak.Leaking {
+			continue
+		}
+		units[s.Unit] = true
+		if s.Unit == worst.Unit && s.Targets[0].PerHour > worst.Targets[0].PerHour {
 			worst = s
 		}
 	}
+	what := "goroutines"
+	switch {
+	case len(units) > 1:
+		what = "goroutines or memory"
+	case units["bytes"]:
+		what = "memory"
+	}
 	g := worst.Targets[0]
-	s := fmt.Sprintf("%d of %s leak goroutines: at worst %s, in %s", j.v.Targets.Leaking, plural(j.v.Targets.Seen, "target"), g.rate(), g.Target)
+	s := fmt.Sprintf("%d of %s leak %s: at worst %s, in %s", j.v.Targets.Leaking, plural(j.v.Targets.Seen, "target"), what, g.rate(), g.Target)
 	if worst.Stack != nil {
-		s += ", " + worst.Stack.String()
+		s += ", " + worst.name()
 	}
 	return s
 }
@@ -505,7 +603,7 @@ func (j *judgement) leaks() string {
 // rate is the growth in the unit that was judged.
 func (g *Growth) rate() string {
 	if g.PerOperation != nil {
-		return rateOf(*g.PerOperation, "operation")
+		return rateOf(*g.PerOperation, g.Unit, "operation")
 	}
-	return rateOf(g.PerHour, "hour")
+	return rateOf(g.PerHour, g.Unit, "hour")
 }

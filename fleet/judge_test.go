@@ -336,3 +336,61 @@ func TestCounts(t *testing.T) {
 		}
 	}
 }
+
+// heapRecord is a record of targets whose heap has the given MiB on each allocation site, sweep by sweep, as a sampled
+// profile shows them.
+func heapRecord(seed uint64, sweeps int, mib ...func(rng *rand.Rand, sweep int) []float64) *Record {
+	r := &Record{Schema: RecordSchema, Started: time.Unix(0, 0), Every: leak.Duration(time.Minute)}
+	rng := rand.New(rand.NewPCG(seed, 11))
+	for i := range sweeps {
+		r.Sweeps = append(r.Sweeps, Sweep{Seconds: float64(60 * i), Took: 1, Listed: len(mib), Read: len(mib)})
+	}
+	for k, of := range mib {
+		s := r.add(fmt.Sprint(k), fmt.Sprintf("pod-%d", k), 0)
+		for i := range sweeps {
+			heap := reading{}
+			for stack, m := range of(rng, i) {
+				samples := poisson(rng, 2*m) // one in 512 KiB
+				heap.counts = append(heap.counts, count{stack, 512 * samples})
+				heap.total += int64(512 * samples)
+				for len(r.Stacks) <= stack {
+					r.Stacks = append(r.Stacks, leak.Stack{Frames: []leak.Frame{{Func: fmt.Sprintf("main.f%d", len(r.Stacks))}}})
+				}
+			}
+			s.addBoth(float64(60*i), math.NaN(), reading{5, []count{{0, 5}}}, &heap)
+		}
+	}
+	return r
+}
+
+// TestHeap checks that a growing allocation site is found with the gates of goroutines, that sampling noise is not
+// growth, and that goroutines and allocations of the same stack are separate.
+func TestHeap(t *testing.T) {
+	still := func(*rand.Rand, int) []float64 { return []float64{3, 20, 1} }
+	grows := func(_ *rand.Rand, i int) []float64 { return []float64{3, 20, 1 + 2*float64(i)} }
+	noisy := func(rng *rand.Rand, _ int) []float64 { return []float64{3, 20 + 10*rng.Float64(), 1} }
+	bounds := Bounds{PerHour: 10, HeapPerHour: 1 << 20, MinJudged: 0.99}
+	for seed := range uint64(20) {
+		v := Judge(heapRecord(seed, 40, still, grows, noisy, noisy, still), bounds)
+		if v.Targets.Leaking != 1 || v.Targets.Clean < 3 || v.Stacks[0].Unit != "bytes" || v.Stacks[0].Targets[0].Target != "pod-1" {
+			t.Fatalf("seed %d: %+v %s", seed, v.Targets, v.Sentence)
+		}
+		g := v.Stacks[0].Targets[0]
+		if planted := 120. * (1 << 20); math.Abs(g.PerHour-planted) > 0.15*planted {
+			t.Errorf("seed %d: %+.0f bytes per hour, planted %.0f", seed, g.PerHour, planted)
+		}
+		if !strings.Contains(v.Sentence, "1 of 5 targets leak memory") || !strings.Contains(v.Sentence, "heap at main.f2") {
+			t.Error(v.Sentence)
+		}
+	}
+	if v := Judge(heapRecord(1, 40, still, grows), Bounds{PerHour: 10, HeapPerHour: 1 << 30, MinJudged: 0.99}); v.Outcome != leak.Clean {
+		t.Errorf("within the bound: %s", v.Sentence)
+	}
+	noisyOnly := make([]func(*rand.Rand, int) []float64, 200)
+	for i := range noisyOnly {
+		noisyOnly[i] = noisy
+	}
+	if v := Judge(heapRecord(7, 40, noisyOnly...), bounds); v.Targets.Leaking != 0 || v.Targets.Undecided > 2 {
+		t.Errorf("noise: %+v", v.Targets)
+	}
+}

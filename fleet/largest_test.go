@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/leakrig/leakrig/leak"
@@ -47,17 +46,9 @@ func TestLargest(t *testing.T) {
 	if v := Judge(r, usual); v.Targets.Leaking != 0 || v.Targets.Judged < 0.99*targets {
 		t.Errorf("%+v", v.Targets)
 	}
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Skip(err)
-	}
-	_, rest, _ := strings.Cut(string(status), "VmHWM:")
-	peak, err := strconv.Atoi(strings.Fields(rest)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("peak memory %d MiB", peak>>10)
-	if peak > 300<<10 {
+	peak := peakMemory(t)
+	t.Logf("peak memory %d MiB", peak>>20)
+	if peak > 300<<20 {
 		t.Error("more than 300 MiB")
 	}
 }

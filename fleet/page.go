@@ -28,7 +28,7 @@ func HTML(w io.Writer, v *Verdict) error {
 			{Name: "Sweeps", Value: fmt.Sprintf("%d over %s", v.Sweeps, hours(v.Hours))},
 			{Name: "Slowest sweep", Value: time.Duration(v.SlowestSweep * float64(time.Second)).Round(10 * time.Millisecond).String()},
 			{Name: "Tested", Value: fmt.Sprintf("%s at p ≤ %.2g", plural(v.Tests, "series"), v.Alpha)},
-			{Name: "Could not have been seen", Value: "below " + rateOf(v.Floor, "hour")},
+			{Name: "Could not have been seen", Value: "below " + rateOf(v.Floor, "goroutines", "hour")},
 		},
 	}
 	if v.Floor == 0 {
@@ -46,18 +46,29 @@ func HTML(w io.Writer, v *Verdict) error {
 func (sv *StackVerdict) page(v *Verdict) reports.FleetStack {
 	s := reports.FleetStack{
 		Outcome: sv.Targets[0].Outcome, Place: sv.name(), GrowsIn: sv.growsIn(v), Worst: sv.Targets[0].rate(), Median: sv.median(),
-		Elsewhere: display.Value(sv.Typical, "goroutines"),
+		Elsewhere: display.Value(sv.Typical, sv.Unit),
 	}
 	if sv.Stack != nil {
 		s.State, s.Place, s.Frames = sv.Stack.State, sv.Stack.Place().Short(), sv.Stack.Frames
+		if sv.Unit == "bytes" {
+			s.Place = sv.name()
+		}
 	}
 	for i := range sv.Targets {
 		g := &sv.Targets[i]
 		s.Targets = append(s.Targets, reports.FleetTarget{
-			Name: g.Target, Reason: g.Reason, Rate: g.rate(), Outcome: g.Outcome, Gates: g.Gates, Seconds: g.Seconds, Counts: g.Counts,
+			Name: g.Target, Reason: g.Reason, Rate: g.rate(), Outcome: g.Outcome, Gates: g.Gates, Seconds: g.Seconds, Counts: g.Counts, Unit: sv.unitOfCounts(),
 		})
 	}
 	return s
+}
+
+// unitOfCounts is the unit of the points.
+func (sv *StackVerdict) unitOfCounts() string {
+	if sv.Unit == "bytes" {
+		return "KiB"
+	}
+	return sv.Unit
 }
 
 // growsIn is "3 of 1000": the targets with growth, of the judged ones.
@@ -71,7 +82,7 @@ func (sv *StackVerdict) growsIn(v *Verdict) string {
 // median is the typical growth in the unit that was judged.
 func (sv *StackVerdict) median() string {
 	if sv.MedianPerOperation > 0 {
-		return rateOf(sv.MedianPerOperation, "operation")
+		return rateOf(sv.MedianPerOperation, sv.Unit, "operation")
 	}
-	return rateOf(sv.MedianPerHour, "hour")
+	return rateOf(sv.MedianPerHour, sv.Unit, "hour")
 }

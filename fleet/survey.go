@@ -35,9 +35,11 @@ type Options struct {
 	Counter, CounterLabel, Metrics string
 	Every, For, Timeout            time.Duration
 	Concurrency                    int
-	Bounds                         Bounds
-	Cluster                        cluster.Options
-	RunsDir, Format                string
+	// Heap is set if the heap is read, too.
+	Heap            bool
+	Bounds          Bounds
+	Cluster         cluster.Options
+	RunsDir, Format string
 }
 
 // Ways to reach pods through the API server.
@@ -54,6 +56,9 @@ func checkBounds(b Bounds, format string) []error {
 	var errs []error
 	if !(b.MinJudged >= 0 && b.MinJudged <= 1) {
 		errs = append(errs, leak.WithHint(fmt.Errorf("--min-judged %g: it is a share, from 0 to 1", b.MinJudged), "0.99 is 99 %%"))
+	}
+	if !(b.HeapPerHour >= 0 && b.HeapPerOperation >= 0) {
+		errs = append(errs, leak.WithHint(errors.New("--max-heap-per-hour and --max-heap-per-op are not negative"), "0 allows none"))
 	}
 	if !(b.PerHour >= 0 && b.PerOperation >= 0) {
 		errs = append(errs, leak.WithHint(errors.New("--max-per-hour and --max-per-op are not negative"), "0 allows none"))
@@ -153,13 +158,17 @@ func (f *Options) Survey(ctx context.Context, stdin io.Reader, out io.Writer) (i
 	f.KeepSecret(secrets...)
 	progress.Secrets = f.Hidden
 	args := session.KeptArgs(f.Args, nil, secrets)
+	sweep := profiles.NewSweep(f.CounterLabel)
 	config := Config{
-		Lister: lister, Poller: profiles.NewSweep(f.CounterLabel), Vitals: profiles.Vitals, Every: f.Every, For: f.For,
+		Lister: lister, Poller: sweep, Vitals: profiles.Vitals, Every: f.Every, For: f.For,
 		Timeout: f.Timeout, Concurrency: max(1, f.Concurrency), Counter: cmp.Or(f.Counter, f.CounterLabel), Label: f.CounterLabel != "", Progress: progress,
 		Save: func(r *Record) error {
 			r.Leakrig, r.Command, r.Bounds = f.Version, args, f.Bounds
 			return r.Write(dir, secrets...)
 		},
+	}
+	if f.Heap {
+		config.Heap = sweep.Heap()
 	}
 	_, err = Run(ctx, config)
 	progress.Done()

@@ -58,7 +58,7 @@ func Text(w io.Writer, v *Verdict) error {
 	line("  %s over %s, the slowest in %s; %s were tested, each at p ≤ %.2g (false-alarm budget %g)",
 		plural(v.Sweeps, "sweep"), hours(v.Hours), time.Duration(v.SlowestSweep*float64(time.Second)).Round(10*time.Millisecond), plural(v.Tests, "series"), v.Alpha, v.FalseAlarmBudget)
 	if v.Floor > 0 {
-		line("  floor: growth of one target below %s would not have been detected", rateOf(v.Floor, "hour"))
+		line("  floor: growth of one target below %s would not have been detected", rateOf(v.Floor, "goroutines", "hour"))
 	}
 	for i, warning := range v.Warnings {
 		if i == textWarnings {
@@ -83,7 +83,7 @@ func table(b *strings.Builder, v *Verdict) {
 			break
 		}
 		s := &v.Stacks[i]
-		rows = append(rows, []string{cut(s.name(), shortName), s.growsIn(v), s.Targets[0].rate(), s.median(), display.Value(s.Typical, "goroutines")})
+		rows = append(rows, []string{cut(s.name(), shortName), s.growsIn(v), s.Targets[0].rate(), s.median(), display.Value(s.Typical, s.Unit)})
 	}
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -130,7 +130,7 @@ func details(b *strings.Builder, v *Verdict) {
 			if g.Outcome != leak.Leaking {
 				why = " (undecided: " + g.Reason + ")"
 			}
-			fmt.Fprintf(b, "    %s: %d → %d, %s%s\n", g.Target, g.From, g.To, g.rate(), why)
+			fmt.Fprintf(b, "    %s: %s → %s, %s%s\n", g.Target, display.Value(float64(g.From), g.Unit), display.Value(float64(g.To), g.Unit), g.rate(), why)
 		}
 		if grow := s.Leaking + s.Undecided; v.Targets.Judged > 1 && float64(grow) >= minAllGrowing*float64(v.Targets.Judged) && s.Targets[0].PerOperation == nil {
 			fmt.Fprintf(b, "    most targets grow together, as with rising traffic: --counter measures growth per operation\n")
@@ -138,7 +138,10 @@ func details(b *strings.Builder, v *Verdict) {
 	}
 }
 
-func rateOf(v float64, per string) string {
+func rateOf(v float64, unit, per string) string {
+	if unit == "bytes" {
+		return display.Delta(v, unit) + " per " + per
+	}
 	switch a := math.Abs(v); {
 	case a > 0 && a < 0.01:
 		return fmt.Sprintf("%+.2g per %s", v, per)

@@ -32,6 +32,9 @@ type Verdict struct {
 	// MaxPerHour and MaxPerOperation are the bounds on growth.
 	MaxPerHour      float64 `json:"maxPerHour"`
 	MaxPerOperation float64 `json:"maxPerOperation"`
+	// MaxHeapPerHour and MaxHeapPerOperation are the bounds on the growth of allocation sites, in bytes.
+	MaxHeapPerHour      float64 `json:"maxHeapPerHour"`
+	MaxHeapPerOperation float64 `json:"maxHeapPerOperation"`
 	// FalseAlarmBudget is shared by all Tests, a series of a target each: Alpha is the share of one, and
 	// Needed how many points a series needs before it can be significant at that.
 	FalseAlarmBudget float64 `json:"falseAlarmBudget"`
@@ -68,6 +71,8 @@ type Unjudged struct {
 
 // StackVerdict is one stack in the whole fleet.
 type StackVerdict struct {
+	// Unit is what is counted: "goroutines" or "bytes".
+	Unit string `json:"unit"`
 	// Stack is nil for all goroutines of a target, if no single stack grows.
 	Stack *leak.Stack `json:"stack,omitempty"`
 	// Leaking and Undecided count the targets in which the stack grows. On counts the targets that ever had it.
@@ -82,11 +87,15 @@ type StackVerdict struct {
 	Typical float64 `json:"typical"`
 	// Targets are those in which it grows, worst first.
 	Targets []Growth `json:"targets"`
+
+	all string // the name of the total
 }
 
 // Growth is one stack in one target.
 type Growth struct {
-	Target  string       `json:"target"`
+	Target string `json:"target"`
+	// Unit is that of From, To and the rates.
+	Unit    string       `json:"unit"`
 	Outcome leak.Outcome `json:"outcome"`
 	// Reason is why growth is not called a leak, "" if it is.
 	Reason string `json:"reason,omitempty"`
@@ -99,7 +108,7 @@ type Growth struct {
 	// PerOperation is the slope over operations, nil if they are unknown. If it is set, it was judged.
 	PerOperation *float64    `json:"perOperation,omitempty"`
 	Gates        []leak.Gate `json:"gates"`
-	// Seconds and Counts are the points.
+	// Seconds and Counts are the points, of the heap in KiB.
 	Seconds []float64 `json:"seconds"`
 	Counts  Counts    `json:"counts"`
 }

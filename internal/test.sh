@@ -97,7 +97,7 @@ nightly)
 		[ -z "${CI:-}" ] || status=1
 	fi
 	step "simulations of the judgement at full size"
-	LEAKRIG_FLEET=long run testname -tags nightly -count=1 -timeout 60m -run 'Alarm|Shapes|Calibration|Explained|Recall|Sustained|PowerCurve' ./checks ./fleet
+	LEAKRIG_FLEET=long run testname -tags nightly -count=1 -timeout 60m -run 'Alarm|Shapes|Calibration|Explained|Recall|Sustained|PowerCurve|TenThousand|Stored' ./checks ./fleet
 	step "repeats, large fleets, signals at any moment, long soaks, reproducible images"
 	export LEAKRIG_REPEATS=${LEAKRIG_REPEATS:-20} LEAKRIG_FLEET_SIZE=${LEAKRIG_FLEET_SIZE:-1000} LEAKRIG_SOAK=${LEAKRIG_SOAK:-12m}
 	e2e '^Test(Nightly.*|Calibration|Fleet|FleetPods|Soak)$' '^$' ./internal/e2e ./cluster/nodeimage

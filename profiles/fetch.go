@@ -25,6 +25,9 @@ const dumpEnd = 64 << 20
 // fetchTimeout bounds one request: a deadlocked subject must not hang leakrig.
 const fetchTimeout = 30 * time.Second
 
+// ErrNotServed is in the error of a profile that the subject does not serve.
+var ErrNotServed = errNotServed
+
 // errNotServed is a 404: the subject does not have this profile.
 var errNotServed = errors.New("not served (404)")
 

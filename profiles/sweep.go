@@ -66,6 +66,49 @@ func (s *Sweep) Poll(ctx context.Context, t leak.Target, _ leak.Poll) (leak.Poll
 	return largestOf(poll, sweepKept), nil
 }
 
+// Heap returns a Poller that reads the sampled heap in use by allocation site, and shares the limits of s. It forces no
+// collection: the profile shows the heap after the last one. Counts are KiB.
+func (s *Sweep) Heap() leak.Poller { return heapSweep{s} }
+
+type heapSweep struct{ *Sweep }
+
+// Poll reads the allocation sites once. ErrNotServed is in the error of a subject without a heap profile.
+func (s heapSweep) Poll(ctx context.Context, t leak.Target, _ leak.Poll) (leak.Poll, error) {
+	raw, err := fetchAtMost(ctx, t, "/heap", sweepProfile)
+	if err != nil {
+		return leak.Poll{}, err
+	}
+	select {
+	case s.decoding <- struct{}{}:
+		defer func() { <-s.decoding }()
+	case <-ctx.Done():
+		return leak.Poll{}, context.Cause(ctx)
+	}
+	p, err := decode(ctx, raw, sweepProfile, sweepDecoded)
+	var g *groups
+	if err == nil {
+		g, err = heapGroups(p)
+	}
+	if err != nil {
+		return leak.Poll{}, fmt.Errorf("%s/heap: %w", t.Pprof, err)
+	}
+	return inKiB(g), nil
+}
+
+// inKiB returns the sites of a heap with their size in KiB.
+func inKiB(g *groups) leak.Poll {
+	poll := leak.Poll{Source: SourceHeap, Stacks: g.stacks}
+	total := int64(0)
+	for _, one := range g.list() {
+		total += one.Bytes
+		if one.Bytes >= 1<<10 {
+			poll.Groups = append(poll.Groups, leak.Group{Stack: one.Stack, Count: one.Bytes >> 10})
+		}
+	}
+	poll.Total = total >> 10
+	return largestOf(poll, sweepKept)
+}
+
 // largestOf keeps the stacks with most goroutines within most bytes, and counts all others as one group without a stack.
 // Many polls wait to be counted at the same time.
 func largestOf(p leak.Poll, most int) leak.Poll {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/pprof"
+	"runtime"
 	runtimepprof "runtime/pprof"
 	"strings"
 	"sync"
@@ -94,4 +95,27 @@ func TestSweep(t *testing.T) {
 	if _, err := s.Poll(ctx, at("/debug/pprof"), leak.Poll{}); err == nil {
 		t.Error("read after the end")
 	}
+}
+
+// TestSweepHeap checks that a sweep reads allocation sites in KiB.
+func TestSweepHeap(t *testing.T) {
+	s := serve(t, itself())
+	kept := plantHeap()
+	runtime.GC() // twice: the profile has the heap after the last collection
+	runtime.GC()
+	poll, err := NewSweep("").Heap().Poll(t.Context(), s.Target, leak.Poll{})
+	runtime.KeepAlive(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = blocks * blockSize >> 10
+	for _, g := range poll.Groups {
+		if poll.Stacks[g.Stack].Top().Short() == "profiles.plantHeap" {
+			if g.Count < want || g.Count > want+want/50 || poll.Total < g.Count {
+				t.Errorf("%d KiB of %d, planted %d", g.Count, poll.Total, want)
+			}
+			return
+		}
+	}
+	t.Error("the planted memory is on no site")
 }

@@ -60,6 +60,8 @@ type FleetTarget struct {
 	// Seconds are the times at which the counts were read.
 	Seconds []float64
 	Counts  []int32
+	// Unit is that of the counts.
+	Unit string
 }
 
 // Fleet writes the fleet page. Like a run's report, it is one self-contained file.

@@ -6,6 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leakrig/leakrig/fleet"
+	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
 )
 
 func (a *app) fleetCommand() *cobra.Command {
@@ -13,8 +15,8 @@ func (a *app) fleetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fleet --selector LABELS|--targets FILE",
 		Short: "Observe many running processes under their existing load",
-		Long: `Read the goroutines of many processes at a fixed interval, and report the stacks that grow, how many
-processes they grow in, and the worst of these. leakrig starts nothing and sends no load.
+		Long: `Read the goroutines and the sampled heap of many processes at a fixed interval, and report the stacks
+that grow, how many processes they grow in, and the worst of these. leakrig starts nothing and sends no load.
 The exit code is 1 if a process leaks.
 
 --selector reads pods through the API server. --targets reads a list of URLs.`,
@@ -37,6 +39,7 @@ The exit code is 1 if a process leaks.
 	o.DurationVar(&f.For, "for", 30*time.Minute, "time from the first sweep to the last")
 	o.IntVar(&f.Concurrency, "concurrency", 32, "maximum number of targets read at once")
 	o.DurationVar(&f.Timeout, "timeout", 10*time.Second, "timeout of a target")
+	o.BoolVar(&f.Heap, "heap", true, "read the sampled heap, too")
 	o.StringVar(&f.Counter, "counter", "", "`metric` that counts operations, for growth per operation instead of per hour")
 	o.StringVar(&f.CounterLabel, "counter-label", "", "pprof `label` of goroutines whose largest number counts operations")
 	o.StringVar(&f.Metrics, "metrics", "/metrics", "port and path of the metrics, `[:PORT]/PATH`")
@@ -54,6 +57,28 @@ func addBoundFlags(c *cobra.Command, b *fleet.Bounds) {
 	o.Float64Var(&b.MinJudged, "min-judged", 0.99, "minimum share of judged targets for a clean fleet")
 	o.Float64Var(&b.PerHour, "max-per-hour", 10, "maximum growth of goroutines per hour, for one stack of one target of a fleet")
 	o.Float64Var(&b.PerOperation, "max-per-op", 0, "maximum growth per operation, for targets with --counter or --counter-label")
+	b.HeapPerHour = 1 << 20
+	quantityFlag(c, &b.HeapPerHour, "max-heap-per-hour", "maximum growth of the heap per hour, for one allocation site of one target of a fleet")
+	quantityFlag(c, &b.HeapPerOperation, "max-heap-per-op", "maximum growth of the heap per operation, for targets with --counter or --counter-label")
+}
+
+// quantityFlag adds a flag for a number with a unit, such as 2MiB.
+func quantityFlag(c *cobra.Command, to *float64, name, doc string) {
+	c.Flags().Var((*quantity)(to), name, doc)
+}
+
+// quantity is a number that is read with its unit.
+type quantity float64
+
+func (q *quantity) String() string { return display.Value(float64(*q), "bytes") }
+func (q *quantity) Type() string   { return "size" }
+
+// Set reads "2MiB" and the like.
+func (q *quantity) Set(text string) error {
+	var v leak.Quantity
+	err := v.UnmarshalText([]byte(text))
+	*q = quantity(v)
+	return err
 }
 
 // changedBounds puts the bounds of the command line over others.
@@ -63,6 +88,9 @@ func changedBounds(c *cobra.Command, given fleet.Bounds) func(*fleet.Bounds) {
 			"min-judged":   {&given.MinJudged, &b.MinJudged},
 			"max-per-hour": {&given.PerHour, &b.PerHour},
 			"max-per-op":   {&given.PerOperation, &b.PerOperation},
+
+			"max-heap-per-hour": {&given.HeapPerHour, &b.HeapPerHour},
+			"max-heap-per-op":   {&given.HeapPerOperation, &b.HeapPerOperation},
 		} {
 			if c.Flags().Changed(flag) {
 				*bound.to = *bound.from
