@@ -516,7 +516,8 @@ func TestKinds(t *testing.T) {
 		if _, ok := v.(leak.Validator); !ok {
 			t.Errorf("%s does not validate", k.Name)
 		}
-		if _, ok := v.(leak.Reader); !ok {
+		_, reads := v.(leak.Reader)
+		if _, ok := v.(leak.LoadReader); ok == reads {
 			t.Errorf("%s does not return its series", k.Name)
 		}
 		typ := reflect.TypeOf(v).Elem()

@@ -42,6 +42,15 @@ func (c *Hung) Validate() error {
 	return errors.Join(errs...)
 }
 
+// excuses returns the failed operations that the check judges.
+func (c *Hung) excuses(f leak.Finding) excused {
+	e := excused{silent: c.MaxSilent}
+	if n := len(f.Points); n > 0 {
+		e.hung = f.Points[n-1].Value
+	}
+	return e
+}
+
 // Check counts them.
 func (c *Hung) Check(of leak.Evidence) leak.Finding {
 	e := evidence{of}

@@ -124,6 +124,7 @@ func (j judge) one(vv leak.VariantVerdict, variant leak.Variant, measured *leak.
 			vv.Findings[i].Summary += "; " + text
 		}
 	}
+	vv.Load = summarizeLoad(wholeRounds(measured, e.Rounds))
 	fingerprint := j.fingerprint(variant.Fingerprint)
 	for kind, list := range map[string]*[]leak.StackGrowth{"goroutine": &vv.Growing, "heap": &vv.HeapGrowing} {
 		var spreads []leak.Spread
@@ -194,16 +195,29 @@ type excused struct {
 	hung float64
 	// silent is the share that may return without output.
 	silent float64
+	// failed is the share that may fail, by action; "" has that of all actions.
+	failed map[string]float64
+}
+
+// excuser is an optional interface of a check that judges failed operations: it returns those that it has judged.
+type excuser interface {
+	excuses(f leak.Finding) excused
 }
 
 func (j judge) excuses(findings []leak.Finding) excused {
 	var e excused
 	for i, b := range j.scenario.Spec.Checks {
-		if c, ok := b.Value.(*Hung); ok && c.Validate() == nil {
-			e.silent = max(e.silent, c.MaxSilent)
-			if points := findings[i].Points; len(points) > 0 {
-				e.hung = max(e.hung, points[len(points)-1].Value)
+		c, ok := b.Value.(excuser)
+		if v, valid := b.Value.(leak.Validator); !ok || valid && v.Validate() != nil {
+			continue
+		}
+		one := c.excuses(findings[i])
+		e.silent, e.hung = max(e.silent, one.silent), max(e.hung, one.hung)
+		for action, share := range one.failed {
+			if e.failed == nil {
+				e.failed = map[string]float64{}
 			}
+			e.failed[action] = max(e.failed[action], share)
 		}
 	}
 	return e
@@ -227,6 +241,7 @@ func failureReason(f *leak.Failure, interrupted bool) string {
 func badLoad(warmup []leak.Tally, shots []leak.Snapshot, excused excused) string {
 	type load struct {
 		attempted, failed int
+		fault             bool
 		// timedOut and silent are those of the failed that may be excused.
 		timedOut, silent int
 		errors           map[string]int
@@ -244,6 +259,7 @@ func badLoad(warmup []leak.Tally, shots []leak.Snapshot, excused excused) string
 				loads[t.Action] = l
 				names = append(names, t.Action)
 			}
+			l.fault = t.Fault != ""
 			l.attempted += t.Attempted
 			l.failed += max(t.Failed, t.Attempted-t.Succeeded, 0)
 			if i > 0 {
@@ -258,11 +274,15 @@ func badLoad(warmup []leak.Tally, shots []leak.Snapshot, excused excused) string
 	attempted := false
 	for _, name := range names {
 		l := loads[name]
-		attempted = attempted || l.attempted > 0
+		attempted = attempted || l.attempted > 0 && !l.fault
 		hung := min(float64(l.timedOut), excused.hung)
 		excused.hung -= hung // one that hung is of one action
 		counted := float64(l.failed) - hung - min(float64(l.silent), excused.silent*float64(l.attempted))
-		if counted > maxFailed*float64(l.attempted) {
+		limit := maxFailed
+		if !l.fault {
+			limit = max(limit, excused.failed[name], excused.failed[""])
+		}
+		if counted > limit*float64(l.attempted) {
 			return fmt.Sprintf("%d of %d operations (%s) failed%s", l.failed, l.attempted, name, mostFrequent(l.errors))
 		}
 	}
@@ -315,14 +335,18 @@ func failedLoad(vv leak.VariantVerdict, variant leak.Variant, why string) leak.V
 	return vv
 }
 
-// sustainedLeak reports whether a trend shows the leak, as opposed to a larger value than before.
+// sustainedLeak reports whether a trend shows the leak, as opposed to a larger value than before. Failed operations do
+// not excuse a load that is over its own budget either.
 func sustainedLeak(f leak.Finding) bool {
-	return f.Outcome == leak.Leaking && f.BoundPerOperation
+	return f.Outcome == leak.Leaking && (f.BoundPerOperation || f.Load)
 }
 
 func expectClean(vv leak.VariantVerdict) leak.VariantVerdict {
 	if f := vv.Lead(); f != nil {
 		reason := fmt.Sprintf("expected clean, but %s leaks: %s", f.Check, f.Summary)
+		if f.Load {
+			reason = fmt.Sprintf("expected clean, but %s is over its bound: %s", f.Check, f.Summary)
+		}
 		if why := expired(vv.Allowed); why != "" {
 			reason += "; " + why
 		}
@@ -629,6 +653,8 @@ func clause(vv *leak.VariantVerdict) string {
 		hung := hangs(vv.Findings).Points
 		last := hung[len(hung)-1]
 		return fmt.Sprintf("%s hangs: %.0f of %d operations never returned", name, last.Value, last.Operations) + blockedAt(leaks)
+	case vv.Outcome == leak.Leaking && leaks.Load:
+		return name + " is over the bound of " + leaks.Check + ": " + leaks.Summary
 	case vv.Outcome == leak.Leaking:
 		text := name + " leaks " + headline(leaks) + cmp.Or(at(leaks)+holding(vv, leaks), mostly(vv, leaks)) + ofAll(vv, leaks)
 		if native := nativeText(vv.Findings, leaks); native != "" {

@@ -37,5 +37,18 @@ func Kinds() []leak.Kind[leak.Check] {
 				"An operation that missed its deadline counts as hung if a second dump, ten seconds later, shows the same goroutines at the same place.",
 			New: func() leak.Check { return &Hung{} },
 		},
+		{
+			Name: "latency",
+			Doc: "A bound on the duration of operations, and on its growth. " +
+				"`p50` and `p99` bound the percentiles of a typical round, `max` every operation. `growth` bounds the growth of the median per 1,000 operations with the statistics of growth. " +
+				"The latency of an open load (arrival) counts from the intended start.",
+			New: func() leak.Check { return &Latency{} },
+		},
+		{
+			Name: "errors",
+			Doc: "A bound on the share of operations that fail. " +
+				"Without it, more than 1 % of failed operations leave clean undecided. With it, failures within the bound are part of the load, and more of them are not as expected.",
+			New: func() leak.Check { return &Errors{} },
+		},
 	}
 }

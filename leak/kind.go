@@ -164,6 +164,15 @@ type Reader interface {
 	Reads() (probe, metric string)
 }
 
+// LoadReader is an optional interface of a check that judges the load: the name of an action of the round, "" for the
+// one whose operations count, or AllActions. The loader refuses a check of an action that the round does not have.
+type LoadReader interface {
+	ReadsLoad() string
+}
+
+// AllActions stands for all actions of a round.
+const AllActions = "*"
+
 // TrendTester is an optional extra of a check that draws on the false-alarm budget.
 type TrendTester interface {
 	TestsTrend() bool

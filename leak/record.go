@@ -259,7 +259,9 @@ type Group struct {
 
 // Tally is what one action did in one round: attempted = succeeded + failed.
 type Tally struct {
-	Action    string `json:"action"`
+	Action string `json:"action"`
+	// Fault describes the fault if the action is one, and "" for load. Its operations are injections.
+	Fault     string `json:"fault,omitempty"`
 	Attempted int    `json:"attempted"`
 	Succeeded int    `json:"succeeded"`
 	Failed    int    `json:"failed"`

@@ -96,6 +96,14 @@ func TestFormat(t *testing.T) {
 		{-0.00004, "goroutines", "-4e-05", "−4e-05"},
 		{0.999, "goroutines", "1.00", "+1.00"},                           // rounded, and shown to be so
 		{1e15, "objects", "1000000000000000.00", "+1000000000000000.00"}, // where float64 counts in eighths
+		{0, "seconds", "0 s", "0 s"},
+		{1.23456, "seconds", "1.23 s", "+1.23 s"},
+		{0.9996, "seconds", "1.00 s", "+1.00 s"}, // not "1000 ms"
+		{0.102, "seconds", "102 ms", "+102 ms"},
+		{-0.0123456, "seconds", "-12.3 ms", "−12.3 ms"},
+		{1.31e-6, "seconds", "1.31 µs", "+1.31 µs"},
+		{7e-9, "seconds", "7.00 ns", "+7.00 ns"},
+		{120, "seconds", "120 s", "+120 s"},
 		{0, "bytes", "0 B", "0 B"},
 		{1, "bytes", "1 B", "+1 B"},
 		{0.5, "bytes", "0.50 B", "+0.50 B"}, // half a byte per operation

@@ -111,6 +111,8 @@ type VariantVerdict struct {
 	// Reason is one sentence with the number that decided.
 	Reason   string    `json:"reason"`
 	Findings []Finding `json:"findings"`
+	// Load is the load of all measured rounds, by action.
+	Load []LoadSummary `json:"load,omitempty"`
 	// Allowed are known leaks that did not count.
 	Allowed []Allowed `json:"allowed,omitempty"`
 	// Growing are the goroutine stacks that grew most, largest first.
@@ -127,6 +129,22 @@ type VariantVerdict struct {
 	ComponentHeaps []HeapExplained `json:"componentHeaps,omitempty"`
 }
 
+// LoadSummary is the load of an action over all measured rounds.
+type LoadSummary struct {
+	Action string `json:"action"`
+	// Fault describes the fault if the action is one.
+	Fault     string `json:"fault,omitempty"`
+	Attempted int    `json:"attempted"`
+	Failed    int    `json:"failed"`
+	// P50 and P99 are the percentiles of a typical round in seconds: of the rounds, weighted by operations, the median.
+	// Max is the largest latency.
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+	// Open is how an open load kept to its schedule, nil for a closed load.
+	Open *OpenLoad `json:"open,omitempty"`
+}
+
 // Lead returns the finding that best describes the variant's leak: of the fingerprint, else one whose stack has most of
 // the growth, else any. Of several, it is the one with the largest share of the growth; nil if none leaks.
 func (v *VariantVerdict) Lead() *Finding {
@@ -138,6 +156,8 @@ func (v *VariantVerdict) Lead() *Finding {
 			share += 4
 		case len(f.Stacks) > 0 && share >= MinMost:
 			share += 2
+		case f.Load: // growth comes first
+			share--
 		}
 		return share
 	}
@@ -250,6 +270,8 @@ type Finding struct {
 	BoundPerOperation bool    `json:"boundPerOperation,omitempty"`
 	// Unbounded is set if there was no bound: any sustained growth is a leak.
 	Unbounded bool `json:"unbounded,omitempty"`
+	// Load is set if the finding is on latency or errors. Leaking then means over the bound.
+	Load bool `json:"load,omitempty"`
 	// Stacks are the judged stacks that grew most, largest first, and Spread is the growth of all of them.
 	Stacks []StackGrowth `json:"stacks,omitempty"`
 	Spread *Spread       `json:"spread,omitempty"`

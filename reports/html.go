@@ -497,7 +497,7 @@ type loadRow struct {
 	// Settle is nil if the round settled for the same reason as the row above.
 	Settle *leak.SettleResult
 	leak.Tally
-	// Crew describes the workers that performed the operations. It is empty if leakrig performed them.
+	// Crew describes the workers that performed the operations, the schedule of an open load, and a fault.
 	Crew         []string
 	Messages     []leak.ErrorCount
 	MessagesMore int
@@ -508,6 +508,12 @@ func newVariantLoad(x variant) variantLoad {
 	said := "" // reason of the previous row: most rounds settle for the same one
 	add := func(round string, settle *leak.SettleResult, t leak.Tally) {
 		row := loadRow{Round: round, Tally: t, Crew: crew(t.Workers)}
+		if t.Open != nil {
+			row.Crew = append(row.Crew, openLoad(t.Open))
+		}
+		if t.Fault != "" {
+			row.Crew = append(row.Crew, "fault: "+t.Fault)
+		}
 		if settle != nil && (!settle.Settled || settle.Reason != said) {
 			row.Settle, said = settle, settle.Reason
 		}

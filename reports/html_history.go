@@ -78,6 +78,8 @@ type historyRow struct {
 	view view
 	// Growth is the growth per operation of each variant, by the check that Figure selects.
 	Growth []string
+	// Load has the latency and the failures of each variant.
+	Load []string
 }
 
 // calendarRow is one day of the week, with a cell per week.
@@ -151,6 +153,11 @@ func newScenarioHistory(id, name string, rows []historyRow) scenarioHistory {
 	}
 	for i := range rows {
 		rows[i].Growth = leadGrowth(rows[i].view, s.Columns)
+		for _, x := range rows[i].view.Variants {
+			if load := loadGrowth(&x.Verdict); load != "" {
+				rows[i].Load = append(rows[i].Load, x.Name+": "+load)
+			}
+		}
 	}
 	s.Rows = slices.Clone(rows)
 	slices.Reverse(s.Rows)

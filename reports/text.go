@@ -162,6 +162,9 @@ func (p printer) reason(x variant) {
 	for _, l := range x.ReplicaLines() {
 		p.line("  %s", l)
 	}
+	for _, l := range x.LoadLines() {
+		p.para("  ", l)
+	}
 	if r := x.Record.Subject.Rewrite; r != nil {
 		p.para("  ", "re-enacted: "+reenacted(r))
 	}

@@ -111,7 +111,7 @@ func TestMerged(t *testing.T) {
 	}, Samples: []leak.Sample{{Probe: "goroutine", Blocked: blocked, BlockedRead: true}}}
 	second := leak.Snapshot{Round: 4, Load: []leak.Tally{{Action: "post", Attempted: 2, Succeeded: 2, Seconds: 2, Latency: leak.Latency{P50: 1, Max: 9}}}, Samples: []leak.Sample{{Probe: "goroutine"}}}
 	s := merged([]leak.Snapshot{first}, second)
-	want := "[{post 4 3 1 1 0 3 {3 0 0 9} <nil> [{late 1 false}] [] []} {exec 1 1 0 0 0 0 {0 0 0 0} <nil> [] [] []}]"
+	want := "[{post  4 3 1 1 0 3 {3 0 0 9} <nil> [{late 1 false}] [] []} {exec  1 1 0 0 0 0 {0 0 0 0} <nil> [] [] []}]"
 	if got := fmt.Sprint(s.Load); s.Merged != 1 || got != want {
 		t.Errorf("%d merged, load\n%s\nwant\n%s", s.Merged, got, want)
 	}

@@ -656,6 +656,9 @@ func (v *validator) checks() {
 		if r, ok := c.Value.(leak.Reader); ok {
 			v.reads(blockPath(list, checks, i), r)
 		}
+		if r, ok := c.Value.(leak.LoadReader); ok {
+			v.readsLoad(blockPath(list, checks, i), r.ReadsLoad())
+		}
 		v.bounds(blockPath(list, checks, i), c.Value)
 	}
 	uniqueNames(v.report, list, "check", checks)
@@ -703,6 +706,15 @@ func (v *validator) reads(path string, r leak.Reader) {
 	case metric != "" && !slices.Contains(metrics, metric):
 		v.add(path+".metric", choice(metric, "metrics of "+probe, metrics), "the probe %s has no metric %s", probe, quote(metric))
 	}
+}
+
+// readsLoad checks that the round has the action that a check judges.
+func (v *validator) readsLoad(path, action string) {
+	names, ok := blockNames(v.s.Spec.Round)
+	if !ok || action == "" || action == leak.AllActions || slices.Contains(names, action) {
+		return
+	}
+	v.add(path+".action", choice(action, "actions here", names), "no action %s in the round", quote(action))
 }
 
 func (v *validator) metricsOf(probe string) []string {

@@ -10,8 +10,11 @@ import (
 
 // Value writes v in unit for people: "12", "0.97", "1.5 MiB". Counts have no unit appended.
 func Value(v float64, unit string) string {
-	if unit == "bytes" {
+	switch unit {
+	case "bytes":
 		return formatBytes(v)
+	case "seconds":
+		return formatSeconds(v)
 	}
 	return formatCount(v)
 }
@@ -37,7 +40,7 @@ func Rate(v float64, unit string) string {
 		return "n/a"
 	case unit == "bytes" && a < 1<<10:
 		return Delta(math.Round(v), unit)
-	case unit == "bytes":
+	case unit == "bytes" || unit == "seconds":
 		return Delta(v, unit)
 	case a < 1e-4:
 		return "0"
@@ -61,6 +64,25 @@ func formatBytes(v float64) string {
 		return fmt.Sprintf("%.1f KiB", v/(1<<10))
 	}
 	return formatCount(v) + " B"
+}
+
+// formatSeconds writes a duration with three digits: "102 ms", "1.31 µs", "0 s".
+func formatSeconds(v float64) string {
+	a := math.Abs(v)
+	for _, unit := range []struct {
+		size float64
+		name string
+	}{{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}, {1e-9, "ns"}} {
+		if a < 0.9995*unit.size && unit.name != "ns" {
+			continue
+		}
+		if a < 0.5e-9 {
+			break
+		}
+		digits := 2 - min(max(int(math.Floor(math.Log10(a/unit.size*1.0005))), 0), 2)
+		return strconv.FormatFloat(v/unit.size, 'f', digits, 64) + " " + unit.name
+	}
+	return "0 s"
 }
 
 func formatCount(v float64) string {
