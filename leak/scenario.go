@@ -41,6 +41,7 @@ type Spec struct {
 	Soak       *SoakSpec         `yaml:"soak,omitempty" doc:"rounds by time instead of by number, with bounded disk use; --resume resumes an interrupted soak"`
 	Sizes      []int             `yaml:"sizes,omitempty" doc:"repetitions of the actions per round, in turn (default [1]); different sizes distinguish growth per operation, per round and per minute"`
 	Control    int               `yaml:"control,omitempty" doc:"rounds without load before the baseline, which measure growth without load (default 0)"`
+	Parallel   int               `yaml:"parallel,omitempty" doc:"number of variants that are measured at once (default 1); they must not share ports, files or objects of the cluster"`
 	Round      []Block[Action]   `yaml:"round" doc:"the actions of one round, in order"`
 	Operation  string            `yaml:"operation,omitempty" doc:"the action whose operations count; required if a round has several actions"`
 	Settle     SettleSpec        `yaml:"settle,omitempty" doc:"conditions for the end of a round"`
@@ -106,6 +107,9 @@ func ProbeKind(name string) string { return name[strings.LastIndexByte(name, '/'
 func (s *Spec) OwnClusters() bool {
 	return len(s.Subject.Components) > 0 || slices.ContainsFunc(s.Variants, func(v Variant) bool { return len(v.Node) > 0 })
 }
+
+// AtOnce returns how many variants are measured at once.
+func (s *Spec) AtOnce() int { return max(1, s.Parallel) }
 
 // Fixtures are objects that a cluster is filled with. Nothing runs behind them: only the API server knows
 // them.

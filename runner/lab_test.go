@@ -29,8 +29,9 @@ type lab struct {
 	progress []string
 	// open is how many subjects and clusters run.
 	open int
-	// subject is the one that was started last.
-	subject *fakeSubject
+	// subject is the one that was started last, subjects are all by name.
+	subject  *fakeSubject
+	subjects map[string]*fakeSubject
 	// polls makes what polls read, of a count that the operations so far account for.
 	polls func(count int64) leak.Poll
 }
@@ -114,6 +115,8 @@ func (l *lab) once(event string, f func() error) {
 }
 
 func (l *lab) Log(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.progress = append(l.progress, fmt.Sprintf(format, args...))
 }
 func (l *lab) Status(string, ...any) {}
@@ -139,6 +142,13 @@ func (l *lab) Close(ctx context.Context) error {
 	return l.event("close")
 }
 
+// on returns the subject that a target is.
+func (l *lab) on(t leak.Target) *fakeSubject {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.subjects[t.URL]
+}
+
 // The launcher.
 
 func (l *lab) Build(_ context.Context, v leak.Variant) error { return l.event("build %s", v.Name) }
@@ -155,8 +165,14 @@ func (l *lab) Start(_ context.Context, v leak.Variant, c leak.Cluster, log strin
 		return nil, err
 	}
 	l.opened(1)
-	l.subject = &fakeSubject{lab: l, name: v.Name, done: make(chan struct{})}
-	return l.subject, nil
+	s := &fakeSubject{lab: l, name: v.Name, done: make(chan struct{})}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.subjects == nil {
+		l.subjects = map[string]*fakeSubject{}
+	}
+	l.subject, l.subjects[v.Name] = s, s
+	return s, nil
 }
 
 type fakeSubject struct {
@@ -206,15 +222,15 @@ func (a *fakeAction) Run(ctx context.Context, t leak.Target, first int) (leak.Ta
 	if err := a.lab.event("%s %s %d", t.URL, a.word, first); err != nil {
 		return leak.Tally{}, err
 	}
-	a.lab.subject.operations += int64(a.times)
+	a.lab.on(t).operations += int64(a.times)
 	return leak.Tally{Attempted: a.times, Succeeded: a.times, Seconds: 0.25}, nil
 }
 
 // fakeGoroutine polls what the lab says, and samples some more, as a single reading does.
 type fakeGoroutine struct{ lab *lab }
 
-func (p *fakeGoroutine) Poll(ctx context.Context, _ leak.Target, _ leak.Poll) (leak.Poll, error) {
-	return p.lab.polls(p.lab.subject.operations), ctx.Err()
+func (p *fakeGoroutine) Poll(ctx context.Context, t leak.Target, _ leak.Poll) (leak.Poll, error) {
+	return p.lab.polls(p.lab.on(t).operations), ctx.Err()
 }
 
 func (p *fakeGoroutine) Sample(ctx context.Context, t leak.Target) (leak.Reading, error) {
@@ -224,7 +240,7 @@ func (p *fakeGoroutine) Sample(ctx context.Context, t leak.Target) (leak.Reading
 	if err := p.lab.event("%s goroutine", t.URL); err != nil {
 		return leak.Reading{}, err
 	}
-	dump := polled("dump", map[string]int64{"stays": 10, "leaks": p.lab.subject.operations, "passes": 7})
+	dump := polled("dump", map[string]int64{"stays": 10, "leaks": p.lab.on(t).operations, "passes": 7})
 	profile := polled("profile", map[string]int64{"coarse": dump.Total})
 	stacks := dump.Stacks
 	stacks["coarse"], stacks["unused"] = profile.Stacks["coarse"], leak.Stack{}

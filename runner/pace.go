@@ -64,9 +64,15 @@ func (p *pace) left(spec leak.Spec, variants int) time.Duration {
 func (m *measurement) left() time.Duration {
 	soak := m.Scenario.Spec.Soak
 	if soak == nil || m.clock == nil {
-		return m.pace.left(m.Scenario.Spec, m.run.left)
+		return m.pace.left(m.Scenario.Spec, m.turnsAfter())
 	}
-	return max(0, soak.For.D()-time.Since(m.clock.begin)) + time.Duration(m.run.left)*soak.For.D()
+	return max(0, soak.For.D()-time.Since(m.clock.begin)) + time.Duration(m.after)*soak.For.D()
+}
+
+// turnsAfter returns how many variants follow one after another.
+func (m *measurement) turnsAfter() int {
+	atOnce := m.Scenario.Spec.AtOnce()
+	return (m.after + atOnce - 1) / atOnce
 }
 
 // watch reports progress.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -85,11 +86,11 @@ type Identity interface {
 // is in the record, as a failure of the variant or of the run; an error means that the record itself
 // could not be written, or is an AnotherProcessError.
 func Run(ctx context.Context, c Config) (*leak.Record, error) {
-	r := &run{Config: c, record: &leak.Record{
+	r := &run{Config: c, hashes: map[string]string{}, record: &leak.Record{
 		Schema: leak.RecordSchema, Scenario: c.Scenario.Metadata.Name, Leakrig: c.Version, Args: c.Args,
 		Started: time.Now().UTC().Truncate(time.Millisecond), Machine: machine(), Metrics: leak.MetricsByName(c.Metrics),
-		Parameters: c.Scenario.Spec.Parameters, Hashes: map[string]string{},
-		Plan: leak.Plan{Warmup: c.Scenario.Spec.Warmup.Rounds, Rounds: c.Scenario.Spec.MostRounds(), Looks: c.Scenario.Spec.Looks()},
+		Parameters: c.Scenario.Spec.Parameters,
+		Plan:       leak.Plan{Warmup: c.Scenario.Spec.Warmup.Rounds, Rounds: c.Scenario.Spec.MostRounds(), Looks: c.Scenario.Spec.Looks()},
 	}}
 	if c.Parameters != nil && r.record.Parameters != nil {
 		r.record.Parameters = c.Parameters
@@ -107,7 +108,7 @@ func Run(ctx context.Context, c Config) (*leak.Record, error) {
 	} else {
 		// Tests run without a file; a run without one has no seal that holds.
 		if sum, err := r.Dir.Hash(rundir.ScenarioFile); err == nil {
-			r.record.Hashes[rundir.ScenarioFile] = sum
+			r.hashes[rundir.ScenarioFile] = sum
 		}
 		if err := r.save(); err != nil {
 			return r.record, err
@@ -130,16 +131,19 @@ type run struct {
 	Config
 	record  *leak.Record
 	cluster leak.Cluster
-	left    int           // variants still to come
-	round   time.Duration // what a round of the last variant took
-	hashing sync.Mutex    // guards the record's hashes, to which replicas add at once
-	room    room
+	// writing guards the record, to which variants and replicas add at once, and the two fields below.
+	writing sync.Mutex
+	// hashes are those of all raw files, including files of drafts. round is what a round of the last variant took.
+	hashes map[string]string
+	round  time.Duration
+	room   room
 }
 
 // save writes the record, sealed with the hashes of the raw files that it names.
 func (r *run) save() error {
-	r.hashing.Lock()
-	defer r.hashing.Unlock()
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	r.record.Hashes = maps.Clone(r.hashes)
 	rundir.KeepHashes(r.record)
 	return r.Dir.WriteRecord(r.record, r.Secrets...)
 }
@@ -155,9 +159,9 @@ func (r *run) keepFile(name string, data []byte) error {
 	if err := r.Dir.WriteFile(name, data); err != nil {
 		return err
 	}
-	r.hashing.Lock()
-	defer r.hashing.Unlock()
-	r.record.Hashes[name] = rundir.HashOf(data)
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	r.hashes[name] = rundir.HashOf(data)
 	return nil
 }
 
@@ -174,35 +178,59 @@ func (r *run) all(ctx context.Context) (err error) {
 		}
 		defer func() { err = errors.Join(err, r.down(ctx, err != nil || r.failed())) }()
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, r.Scenario.Spec.AtOnce())
 	for i, v := range r.Variants {
-		record := &r.record.Variants[i]
-		if record.Failure != nil || record.Done() {
+		turns <- struct{}{}
+		if r.measured(i) {
+			<-turns
 			continue
 		}
-		r.left = r.runnableAfter(i)
-		if err := context.Cause(ctx); err != nil {
+		wg.Go(func() {
+			defer func() { <-turns }()
+			if err := r.one(ctx, i, v); err != nil {
+				cancel(err) // the first one counts
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// measured reports whether the i-th variant needs no measurement, because it could not be built or was measured before.
+func (r *run) measured(i int) bool {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	return r.record.Variants[i].Failure != nil || r.record.Variants[i].Done()
+}
+
+// one measures the i-th variant. A returned error ends the run.
+func (r *run) one(ctx context.Context, i int, v leak.Variant) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	record := r.draft(i)
+	if err := r.onCluster(ctx, i, v, &record); err != nil {
+		var another *leak.AnotherProcessError
+		if ctx.Err() != nil || errors.As(err, &another) {
+			r.publish(i, &record)
 			return err
 		}
-		if err := r.onCluster(ctx, v, record); err != nil {
-			var another *leak.AnotherProcessError
-			if ctx.Err() != nil || errors.As(err, &another) {
-				return err
-			}
-			record.Failure = asFailure(err)
-			r.Progress.Log("%s: could not measure: %v", v.Name, err)
-			var disk *rundir.DiskError
-			if errors.As(err, &disk) {
-				return err
-			}
-		}
-		if err := r.save(); err != nil {
-			return err
-		}
-		if err := r.healthy(ctx); err != nil {
+		record.Failure = asFailure(err)
+		r.Progress.Log("%s: could not measure: %v", v.Name, err)
+		var disk *rundir.DiskError
+		if errors.As(err, &disk) {
+			r.publish(i, &record)
 			return err
 		}
 	}
-	return nil
+	r.publish(i, &record)
+	if err := r.save(); err != nil {
+		return err
+	}
+	return r.healthy(ctx)
 }
 
 // up boots a cluster for a variant, or for all of them.
@@ -219,9 +247,9 @@ func (r *run) up(ctx context.Context, v leak.Variant) error {
 }
 
 // onCluster measures one variant, on a separate cluster if the scenario requires it.
-func (r *run) onCluster(ctx context.Context, v leak.Variant, record *leak.VariantRecord) (err error) {
+func (r *run) onCluster(ctx context.Context, i int, v leak.Variant, record *leak.VariantRecord) (err error) {
 	if r.Boot == nil || !r.OwnClusters {
-		return r.variant(ctx, v, record)
+		return r.variant(ctx, i, v, record)
 	}
 	if err := r.up(ctx, v); err != nil {
 		return err
@@ -231,7 +259,7 @@ func (r *run) onCluster(ctx context.Context, v leak.Variant, record *leak.Varian
 		err = errors.Join(err, r.down(ctx, err != nil))
 		r.cluster = nil
 	}()
-	return r.variant(ctx, v, record)
+	return r.variant(ctx, i, v, record)
 }
 
 // build builds every variant before anything boots, so that compile errors are reported at once.
@@ -264,6 +292,8 @@ func (r *run) runnable() bool {
 
 // runnableAfter counts the variants after the i-th that can be measured.
 func (r *run) runnableAfter(i int) int {
+	r.writing.Lock()
+	defer r.writing.Unlock()
 	n := 0
 	for _, v := range r.record.Variants[i+1:] {
 		if v.Failure == nil {

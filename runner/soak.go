@@ -184,6 +184,7 @@ func (m *measurement) remove(files []string) {
 	for _, name := range files {
 		if info, err := os.Stat(m.Dir.Path(name)); err == nil && os.Remove(m.Dir.Path(name)) == nil {
 			_ = m.room.file(-info.Size())
+			m.forgetHash(name)
 		}
 		for dir := path.Dir(name); strings.Contains(dir, "/round-"); dir = path.Dir(dir) {
 			if os.Remove(m.Dir.Path(dir)) != nil {
@@ -197,9 +198,7 @@ func (m *measurement) remove(files []string) {
 // had no seal then does not get one for its first rounds by being resumed.
 func (r *run) reopen() {
 	r.record = r.Resume
-	if r.record.Hashes == nil {
-		r.record.Hashes = map[string]string{}
-	}
+	maps.Copy(r.hashes, r.record.Hashes)
 	r.record.Leakrig, r.record.Finished, r.record.Interrupted = r.Version, time.Time{}, false
 	if f := r.record.Failure; f != nil {
 		r.record.Failure = nil

@@ -18,6 +18,8 @@ import (
 type measurement struct {
 	*run
 	variant leak.Variant
+	// index is the variant's place in the record of the run, and after the number of variants that follow.
+	index, after int
 	// name is what progress calls it, dir its folder of the run directory.
 	name, dir string
 	record    *leak.VariantRecord
@@ -45,8 +47,8 @@ type measurement struct {
 	size  int
 }
 
-// variant measures one variant on a fresh subject.
-func (r *run) variant(ctx context.Context, v leak.Variant, record *leak.VariantRecord) (err error) {
+// variant measures the i-th variant on a fresh subject.
+func (r *run) variant(ctx context.Context, i int, v leak.Variant, record *leak.VariantRecord) (err error) {
 	log := path.Join(v.Name, "subject.log")
 	if r.record.Plan.Replicas == 0 { // replicas have a file each
 		if err := r.Dir.WriteFile(log, nil); err != nil {
@@ -62,7 +64,9 @@ func (r *run) variant(ctx context.Context, v leak.Variant, record *leak.VariantR
 		defer cancel()
 		err = errors.Join(err, subject.Stop(stop))
 	}()
-	m := &measurement{run: r, variant: v, name: v.Name, dir: v.Name, record: record, subject: subject, next: 1}
+	m := &measurement{
+		run: r, variant: v, index: i, after: r.runnableAfter(i), name: v.Name, dir: v.Name, record: record, subject: subject, next: 1,
+	}
 	again := r.Resume != nil && record.Soak != nil
 	if !again {
 		record.Warmup, record.Control, record.Replicas = nil, nil, nil // of a start that did not get to its baseline
@@ -90,9 +94,9 @@ func (r *run) variant(ctx context.Context, v leak.Variant, record *leak.VariantR
 	}()
 	watched := r.cluster
 	go func() { cancel(r.watchCluster(ctx, watched)) }()
-	m.pace = pace{round: r.round, warmup: r.Scenario.Spec.Warmup.Rounds}
+	m.pace = pace{round: r.tookRound(0), warmup: r.Scenario.Spec.Warmup.Rounds}
 	err = m.blame(ctx, subject, m.rounds(ctx))
-	r.round = m.pace.round
+	r.tookRound(m.pace.round)
 	return err
 }
 
@@ -274,11 +278,11 @@ func (m *measurement) keep(ctx context.Context, round int, load []leak.Tally) er
 		return err
 	}
 	gone := m.checkpoint(ctx, round)
-	if m.Scenario.Spec.Soak != nil {
-		m.room.recount(m.run.record)
-	}
 	if err := m.save(); err != nil {
 		return &rundir.DiskError{Err: err}
+	}
+	if m.Scenario.Spec.Soak != nil {
+		m.room.recount(m.run.record)
 	}
 	m.remove(gone) // the record on disk no longer refers to them
 	all := m.each()

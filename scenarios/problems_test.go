@@ -37,12 +37,12 @@ func TestProblems(t *testing.T) {
 		{
 			"a key that is near none",
 			"  rounds: 5", "  frequency: 5",
-			"24:3: spec.frequency: unknown key | keys: parameters, cluster, fixtures, subject, variants, warmup, rounds, maxRounds, for, linger, soak, sizes, control, round, operation, settle, probes, holders, checks, allow, attribution",
+			"24:3: spec.frequency: unknown key | keys: parameters, cluster, fixtures, subject, variants, warmup, rounds, maxRounds, for, linger, soak, sizes, control, parallel, round, operation, settle, probes, holders, checks, allow, attribution",
 		},
 		{
 			"a misspelt key whose right one is there too",
 			"  rounds: 5", "  rounds: 5\n  roundss: 6",
-			"25:3: spec.roundss: unknown key | keys: parameters, cluster, fixtures, subject, variants, warmup, rounds, maxRounds, for, linger, soak, sizes, control, round, operation, settle, probes, holders, checks, allow, attribution",
+			"25:3: spec.roundss: unknown key | keys: parameters, cluster, fixtures, subject, variants, warmup, rounds, maxRounds, for, linger, soak, sizes, control, parallel, round, operation, settle, probes, holders, checks, allow, attribution",
 		},
 		{
 			"a misspelt key in a kind's block",
@@ -67,12 +67,12 @@ func TestProblems(t *testing.T) {
 		{
 			"an odd key",
 			"  rounds: 5", "  rounds: 5\n  \"a.b\\n\": 6",
-			`25:3: spec["a.b\n"]: unknown key | keys: parameters, cluster, fixtures, subject, variants, warmup, rounds, maxRounds, for, linger, soak, sizes, control, round, operation, settle, probes, holders, checks, allow, attribution`,
+			`25:3: spec["a.b\n"]: unknown key | keys: parameters, cluster, fixtures, subject, variants, warmup, rounds, maxRounds, for, linger, soak, sizes, control, parallel, round, operation, settle, probes, holders, checks, allow, attribution`,
 		},
 		{
 			"a number as a key",
 			"  rounds: 5", "  rounds: 5\n  12: 6",
-			"25:3: spec.12: unknown key | keys: parameters, cluster, fixtures, subject, variants, warmup, rounds, maxRounds, for, linger, soak, sizes, control, round, operation, settle, probes, holders, checks, allow, attribution",
+			"25:3: spec.12: unknown key | keys: parameters, cluster, fixtures, subject, variants, warmup, rounds, maxRounds, for, linger, soak, sizes, control, parallel, round, operation, settle, probes, holders, checks, allow, attribution",
 		},
 		{
 			"a list as a key",
@@ -634,6 +634,16 @@ func TestProblems(t *testing.T) {
 			"more rounds by time and by number",
 			"  rounds: 5", "  soak: {every: 10m, for: 72h}\n  maxRounds: 9",
 			"25:14: spec.maxRounds: use either soak or a number of rounds | keep one of them",
+		},
+		{
+			"variants at once, beyond the limit",
+			"  rounds: 5", "  rounds: 5\n  parallel: 17",
+			"25:13: spec.parallel: 17 is not between 1 and 16",
+		},
+		{
+			"soaks at once",
+			"  rounds: 5", "  parallel: 2\n  soak: {every: 10m, for: 72h}",
+			"24:13: spec.parallel: cannot be combined with spec.soak | leave it out",
 		},
 		{
 			"a soak without an end",

@@ -467,6 +467,7 @@ const (
 	minBudget, maxBudget = time.Second, 24 * time.Hour
 	maxSizes             = 100
 	maxWarmup            = 100
+	maxParallel          = 16
 )
 
 // soak checks rounds at fixed times.
@@ -527,10 +528,34 @@ func (v *validator) budget() {
 	}
 }
 
+// parallel checks that variants which are measured at once can exist at once.
+func (v *validator) parallel() {
+	const path = "spec.parallel"
+	s := v.s.Spec
+	if !v.has(path) {
+		return
+	}
+	if s.Parallel < 1 || s.Parallel > maxParallel {
+		v.add(path, "", "%d is not between 1 and %d", s.Parallel, maxParallel)
+	}
+	if s.Parallel <= 1 {
+		return
+	}
+	for _, other := range []string{"spec.soak", "spec.subject.port", "spec.subject.url", "spec.subject.urls"} {
+		if v.has(other) {
+			v.add(path, "leave it out", "cannot be combined with %s", other)
+		}
+	}
+	if s.OwnClusters() {
+		v.add(path, "leave it out", "every variant has its own cluster, which it must not share with others")
+	}
+}
+
 func (v *validator) sequence() {
 	s := v.s.Spec
 	v.soak()
 	v.budget()
+	v.parallel()
 	if s.Rounds < 1 || s.Rounds > MaxRounds {
 		v.add("spec.rounds", "", "%d is not between 1 and %d", s.Rounds, MaxRounds)
 	}
