@@ -54,8 +54,11 @@ const (
 	// Slow loads need fewer entries: a pool that adds a worker in every one of 1,000 sequential operations, and
 	// reuses none, is implausible.
 	slowUnits, fewUnits, exactUnits = 1000, 300, 50
-	slowShare                       = 1. / 3 // of the time budget
-	objectsPerEntry                 = 16
+	// A pool may also add a worker or connection now and then, whatever the load: up to as many as are idle by default
+	// in net/http, for example.
+	sparePool       = 100
+	slowShare       = 1. / 3 // of the time budget
+	objectsPerEntry = 16
 	// A cache that more than half of the operations hit is not considered. Fewer new objects per operation than
 	// inlineObjects are noise.
 	fewestEntries, inlineObjects = 0.5, 0.02
@@ -434,7 +437,7 @@ func (u *sustained) entriesPerOperation() float64 {
 // the time budget runs out, but for memory never fewer than the largest plausible cache holds. Counts need the
 // fewest: rounds that the user fixed are enough, and goroutines in a state that no idle worker has need few.
 func (u *sustained) neededEntries(e evidence, f *leak.Finding) float64 {
-	stuck := u.s.unit == "goroutines" && len(f.Stacks) > 0 && slices.Contains(stuckStates, f.Stacks[0].Stack.State)
+	stuck := u.stuck(f)
 	switch {
 	case u.doubled: // a cache whose last half of the operations was flat looks the same
 		return 2 * manyEntries
@@ -452,6 +455,17 @@ func (u *sustained) neededEntries(e evidence, f *leak.Finding) float64 {
 		return slowUnits
 	}
 	return fewUnits
+}
+
+// stuck reports whether the growth is goroutines in a state that no idle worker has.
+func (u *sustained) stuck(f *leak.Finding) bool {
+	return u.s.unit == "goroutines" && len(f.Stacks) > 0 && slices.Contains(stuckStates, f.Stacks[0].Stack.State)
+}
+
+// grown returns the growth since it began.
+func (u *sustained) grown() float64 {
+	gain, _ := u.s.tail(len(u.s.points) - u.s.onset()).net()
+	return gain
 }
 
 // target returns the floor that is low enough to decide clean early.
@@ -500,6 +514,13 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 			compare("entries", u.entries, "≥", u.needed, "", "entries that a cache, pool or ring would have received since the growth began, one per operation, or more if the growth shows more, against the largest plausible one; leaking needs it"),
 			either, holds, u.filling(e),
 		},
+	}
+	if counted(unit) && e.For > 0 && !u.stuck(f) {
+		grown := u.grown()
+		gates = append(gates, gate{
+			compare("grown", grown, "≥", sparePool, unit, "growth since it began, against the size of a pool that adds a worker or connection now and then: goroutines in a state that no idle worker has need no more; leaking needs it"),
+			either, holds, fmt.Sprintf("whether it goes on is open: a pool that adds one now and then may hold more than %s; %s", display.Value(grown, unit), more),
+		})
 	}
 	gates = append(gates, u.shapeGates(e, f, gain, more)...)
 	if s.idle != nil {
@@ -645,6 +666,9 @@ func (u *sustained) longerFor(e evidence) string {
 	factor := 2.0
 	if needed := min(u.needed, enoughEntries); u.entries > 0 && u.entries < needed {
 		factor = max(factor, 1.5*needed/u.entries)
+	}
+	if grown := u.grown(); counted(u.s.unit) && grown > 0 {
+		factor = max(factor, 1.5*sparePool/grown)
 	}
 	d := time.Duration(factor * float64(e.For))
 	if d > 3*time.Minute {

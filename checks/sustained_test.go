@@ -180,7 +180,7 @@ func (s shape) allowed(runs int) int {
 
 const heavyTail = "buffers with a heavier tail"
 
-// mostOpen are the shares of healthy programs that may stay undecided: a cache that does not fill within the
+// mostOpen are the shares of healthy programs that may stay undecided: a cache or pool that does not fill within the
 // budget, and buffers whose last step was recent. One in a hundred of the others may.
 var mostOpen = map[string]float64{
 	"cache, pool or ring of 10 to 5,000, slow load": 0.2,
@@ -188,6 +188,7 @@ var mostOpen = map[string]float64{
 	"buffers that adapt to the largest request": 0.04,
 	heavyTail:                            0.06,
 	"several buffers of different users": 0.09,
+	"pool that adds a worker now and then, slow load": 0.7,
 }
 
 func logUniform(rng *rand.Rand, low, high float64) float64 {
@@ -254,6 +255,14 @@ var (
 		{"pool of goroutines", "goroutines", 2000, func(g rngs) curve {
 			size := math.Floor(logUniform(g, 10, 5000))
 			return whole(func(n, _ float64) float64 { return min(n, size) })
+		}},
+		{"pool that adds a worker now and then", "goroutines", 2000, func(g rngs) curve {
+			size, every := math.Floor(logUniform(g, 10, 90)), math.Floor(logUniform(g, 10, 200))
+			return whole(func(n, _ float64) float64 { return min(n/every, size) })
+		}},
+		{"pool that adds a worker now and then, slow load", "goroutines", 40, func(g rngs) curve {
+			size, every := math.Floor(logUniform(g, 10, 90)), math.Floor(logUniform(g, 10, 100))
+			return whole(func(n, _ float64) float64 { return min(n/every, size) })
 		}},
 		{"map that gets all keys there are", "bytes", 2000, func(g rngs) curve {
 			keys, entry := logUniform(g, 10, 5000), logUniform(g, 64, 1<<16)
