@@ -44,11 +44,7 @@ func (e evidence) explained(probe string) *leak.HeapExplained {
 		g := after[id]
 		bytes, objects := float64(g.Bytes-before[id].Bytes), float64(g.Count-before[id].Count)
 		x.Explained += bytes
-		if bytes > 0 && objects > 0 && x.Rate > 1 {
-			size := bytes / objects
-			p := -math.Expm1(-size / float64(x.Rate))
-			variance += objects * size * size * (1 - p) / p
-		}
+		variance += sampledVariance(bytes, objects, x.Rate)
 	}
 	for id, g := range before {
 		if _, ok := after[id]; !ok {
@@ -59,6 +55,19 @@ func (e evidence) explained(probe string) *leak.HeapExplained {
 	x.Unexplained = unexplained(x)
 	return x
 }
+
+// sampledVariance returns the variance of the bytes that a profile shows for new objects, with one sample in rate bytes.
+func sampledVariance(bytes, objects float64, rate int64) float64 {
+	if bytes <= 0 || objects <= 0 || rate <= 1 {
+		return 0
+	}
+	size := bytes / objects
+	p := -math.Expm1(-size / float64(rate))
+	return objects * size * size * (1 - p) / p
+}
+
+// tooCoarse reports whether growth in a sampled profile may be chance: four samples are certainly not.
+func tooCoarse(bytes, err float64) bool { return bytes <= 2*err }
 
 // heaps returns the explained growth of the program's heap, nil if unknown, and of the heaps of components.
 func (e evidence) heaps() (program *leak.HeapExplained, components []leak.HeapExplained) {
@@ -77,7 +86,7 @@ func (e evidence) heaps() (program *leak.HeapExplained, components []leak.HeapEx
 // explainedOf returns the comparison for the series of a check, nil if the series is not the growth of a heap.
 func (e evidence) explainedOf(series string) *leak.HeapExplained {
 	probe, metric, _ := strings.Cut(series, ".")
-	if leak.ProbeKind(probe) != "heap" || metric != "alloc" {
+	if leak.ProbeKind(probe) != "heap" || metric != "alloc" && metric != "objects" {
 		return nil
 	}
 	return e.explained(probe)
@@ -85,6 +94,10 @@ func (e evidence) explainedOf(series string) *leak.HeapExplained {
 
 // unexplained describes the growth that is on no sampled stack, "" if it may be chance.
 func unexplained(x *leak.HeapExplained) string {
+	if x.Rate > 1 && tooCoarse(x.Explained, x.Error) {
+		return fmt.Sprintf("the sampled profile, which takes one sample in %s, does not show where %s are allocated",
+			display.Value(float64(x.Rate), "bytes"), display.Delta(x.Grew, "bytes"))
+	}
 	if x.Explained+2*x.Error >= minExplained*x.Grew {
 		return ""
 	}

@@ -62,6 +62,13 @@ func TestUnexplained(t *testing.T) {
 	if want := "; only +7.0 KiB of +7.00 MiB are on stacks of the sampled profile, which takes one sample in 512.0 KiB"; f.Outcome != leak.Leaking || !strings.HasSuffix(f.Summary, want) {
 		t.Errorf("%v: %s", f.Outcome, f.Summary)
 	}
+	for i := range v.Snapshots { // one sample of small blocks, which may be of any stack
+		v.Snapshots[i].Samples[1].Groups["heap"] = []leak.Group{{Stack: receiveID, Count: int64(i) * 780, Bytes: int64(i) * 75 << 10}}
+	}
+	f = (&Growth{Probe: "heap", MaxPerOp: quantity(100)}).Check(evidenceOf(v, 7))
+	if want := "; the sampled profile, which takes one sample in 512.0 KiB, does not show where +7.00 MiB are allocated"; !strings.HasSuffix(f.Summary, want) {
+		t.Errorf("one sample: %s", f.Summary)
+	}
 	for name, v := range map[string]leak.VariantRecord{
 		"nothing grew": variantOf("v", 5, 5, 5), "nothing was measured": {},
 	} {

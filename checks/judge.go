@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -409,8 +410,17 @@ func firstWith(findings []leak.Finding, o leak.Outcome) *leak.Finding {
 // summaries joins what findings say. Those of series that do not grow are one statement.
 func summaries(findings []leak.Finding) string {
 	var parts, floors []string
+	highest := map[string]float64{} // of the series in a unit; bytes are told apart by their series
 	for _, f := range findings {
 		if flat(&f) {
+			highest[f.Unit] = max(highest[f.Unit], f.Floor)
+		}
+	}
+	for _, f := range findings {
+		if flat(&f) {
+			if f.Unit != "bytes" {
+				f.Floor = highest[f.Unit]
+			}
 			floor := strings.TrimSuffix(per(f.Floor, f.Unit), rateSuffix)
 			if f.Unit == "bytes" {
 				floor += " of " + f.Series
@@ -592,6 +602,9 @@ func mostly(vv *leak.VariantVerdict, f *leak.Finding) string {
 		}
 		return ", " + spreadOver(spread, kind == "heap")
 	}
+	if kind == "heap" && !certain(vv, f, most) {
+		return ""
+	}
 	where := heldBy(vv, most) + ", most of it "
 	switch {
 	case most.Stack.State != "":
@@ -609,6 +622,27 @@ func mostly(vv *leak.VariantVerdict, f *leak.Finding) string {
 		where += " (" + at + ")"
 	}
 	return where
+}
+
+// certain reports whether the sampled profile shows that a stack allocated most of what the finding is about.
+func certain(vv *leak.VariantVerdict, f *leak.Finding, g leak.StackGrowth) bool {
+	x := vv.HeapExplained
+	for i := range vv.ComponentHeaps {
+		if vv.ComponentHeaps[i].Probe == g.Probe {
+			x = &vv.ComponentHeaps[i]
+		}
+	}
+	if x == nil || x.Probe != g.Probe {
+		return true
+	}
+	bytes, objects := float64(g.To-g.From), float64(g.Objects)
+	if tooCoarse(bytes, math.Sqrt(sampledVariance(bytes, objects, x.Rate))) {
+		return false
+	}
+	if n := len(f.Points); f.Unit == "objects" && n > 1 {
+		return objects >= (f.Points[n-1].Value-f.Points[0].Value)/2
+	}
+	return true
 }
 
 // minEach is the number of bytes per goroutine from which the sentence mentions what goroutines hold.

@@ -32,6 +32,33 @@ func TestMostly(t *testing.T) {
 	}
 }
 
+// TestMostlyOfFewSamples checks that a stack with one sample of a coarse profile is not blamed for growth in bytes or
+// objects.
+func TestMostlyOfFewSamples(t *testing.T) {
+	const rate, size = 512 << 10, 96
+	for _, c := range []struct {
+		comment string
+		// samples of blocks of size bytes on the stack, and the objects that the whole heap gained
+		samples, objects float64
+		bytes, blames    bool
+	}{
+		{"one sample", 1, 5461, false, false},
+		{"as many as show where", 20, 20 * 5461, true, true},
+		{"and yet most objects are elsewhere", 20, 100 * 5461, true, false},
+	} {
+		each := float64(rate) / size
+		g := leak.StackGrowth{Stack: leak.Stack{Frames: []leak.Frame{{Func: "main.cache"}}}, To: int64(c.samples * rate), Objects: int64(c.samples * each), PerOperation: 90}
+		vv := &leak.VariantVerdict{HeapGrowing: []leak.StackGrowth{g}, HeapExplained: &leak.HeapExplained{Rate: rate}}
+		points := []leak.Point{{}, {Operations: 1000, Value: c.objects}}
+		if got := mostly(vv, &leak.Finding{Series: "heap.alloc", Unit: "bytes", Points: points}); (got != "") != c.bytes {
+			t.Errorf("%s: bytes: %q", c.comment, got)
+		}
+		if got := mostly(vv, &leak.Finding{Series: "heap.objects", Unit: "objects", Points: points}); (got != "") != c.blames {
+			t.Errorf("%s: objects: %q", c.comment, got)
+		}
+	}
+}
+
 // A fingerprint of one goroutine must not hide that there were many.
 func TestOfAll(t *testing.T) {
 	for _, c := range []struct {

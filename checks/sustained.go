@@ -137,7 +137,11 @@ func judgeSustained(f *leak.Finding, s series, e evidence) {
 		onset := s.onset()
 		f.Onset = s.points[onset].Round
 		late := s.tail(len(s.points) - onset)
-		if line, ok := late.fit(); ok {
+		measured := late
+		if !u.doubled && len(u.steady.points) < len(late.points) {
+			measured = u.steady // without caches and pools that fill first
+		}
+		if line, ok := measured.fit(); ok {
 			f.PerOperation, f.Low, f.High = line.Slope, line.Low, line.High
 		}
 		f.Exactly, f.Rhythm = late.exactly(), late.rhythm()
