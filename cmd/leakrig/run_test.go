@@ -28,7 +28,7 @@ func TestRunArgv(t *testing.T) {
 		t.Errorf("defaults are rendered: %q", got)
 	}
 	words := map[string]string{
-		"cluster": "kind", "placement": "pod", "exit-code": session.ExitBisect, "format": "json",
+		"cluster": "kind", "placement": "pod", "control-plane": "build", "exit-code": session.ExitBisect, "format": "json",
 		"bool": "true", "int": "3", "duration": "1m30s", "string": "a b", "stringSlice": "m@v1.2.3", "stringArray": "name=a,b",
 	}
 	var all []string
