@@ -234,12 +234,12 @@ func grown(record *leak.Record, probe, metric string) float64 {
 // conclude fails the test unless the outcome is the expected one.
 func conclude(t *testing.T, c config, m *measurement) {
 	t.Helper()
-	report := writeReport(m.Input, rundir.Dir(m.RunDir))
-	v := m.Verdict.Variants[0]
 	if m.failure != nil {
 		t.Errorf("leaktest: %v", m.failure)
 		return
 	}
+	report := writeReport(m.Input, rundir.Dir(m.RunDir))
+	v := m.Verdict.Variants[0]
 	failures := failed(m.Record)
 	if failures != "" {
 		t.Errorf("leaktest: %s", failures)
@@ -269,11 +269,14 @@ func conclude(t *testing.T, c config, m *measurement) {
 	}
 }
 
-// growth says what leaks, one line per series, largest share first.
+// growth says what leaks. The sum over all goroutines may be decided before any stack is.
 func growth(v leak.VariantVerdict) string {
 	lead := v.Lead()
 	if lead == nil {
 		return v.Reason
+	}
+	if sum, ok := strings.CutPrefix(lead.Summary, "goroutine.count "); ok {
+		return strings.Replace(sum, " per operation", " goroutines per operation", 1)
 	}
 	return lead.Summary
 }
