@@ -74,7 +74,7 @@ func (f *ExplainOptions) inputs(ctx context.Context, source string) ([]catalogue
 		return inputs, leak.ExitMet, err
 	}
 	if info, err := os.Stat(source); err == nil && info.IsDir() {
-		return f.readGrowth(rundir.Dir(source))
+		return f.readGrowth(session.FindRun(source))
 	}
 	p, err := profiles.Open(source)
 	if err != nil {

@@ -60,8 +60,10 @@ type scenarioHistory struct {
 	Last     historyRow
 	Runs     int
 	// Green is the last run that met its expectation, nil if none did.
-	Green    *historyRow
-	Changes  []string
+	Green   *historyRow
+	Changes []string
+	// Past says when the scenario was not as expected before, "" if it never was or is not now.
+	Past     string
 	More     int
 	Weeks    []string
 	Days     []calendarRow
@@ -145,6 +147,7 @@ func newScenarioHistory(id, name string, rows []historyRow) scenarioHistory {
 	if s.Green != nil && s.Last.Result() != leak.Met {
 		s.Changes, s.More = head(whatIsNew(s.Green.view, s.Last.view), historyChanges)
 	}
+	s.Past = past(rows)
 	s.Weeks, s.Days = calendar(rows)
 	s.Versions = versionChanges(rows)
 	s.drawCharts(rows)
@@ -163,6 +166,19 @@ func newScenarioHistory(id, name string, rows []historyRow) scenarioHistory {
 	slices.Reverse(s.Rows)
 	s.Rows, s.RowsMore = head(s.Rows, historyRuns)
 	return s
+}
+
+// past describes the runs before a green one that were not as expected, "" if there are none.
+func past(rows []historyRow) string {
+	if rows[len(rows)-1].Result() != leak.Met {
+		return ""
+	}
+	red := slices.DeleteFunc(slices.Clone(rows), func(r historyRow) bool { return r.Result() == leak.Met })
+	if len(red) == 0 {
+		return ""
+	}
+	last := red[len(red)-1]
+	return fmt.Sprintf("%d of %s not as expected, the last on %s (%s): %s", len(red), count(len(rows), "run"), last.When(), last.Status(), last.Sentence())
 }
 
 // Result returns the result of the whole run.

@@ -51,6 +51,10 @@ func Formats() []Format {
 		{"html", "One self-contained page with charts, stacks and every number.", rundir.HTMLFile, draw(html)},
 		{"svg", "The differential flame graph of the variant that leaks, to paste into an issue.", "flame.svg", draw(svg)},
 		{"junit", "Test cases for a CI system, one per check and variant.", rundir.JUnitFile, draw(junit)},
+		{"github", "Annotations of GitHub Actions, at file and line.", "", github},
+		{"sarif", "SARIF 2.1.0 for code scanning.", "", draw(sarif)},
+		{"openmetrics", "OpenMetrics text for a textfile collector.", "", draw(metrics)},
+		{"comment", "One Markdown comment for a pull request, of at most 60 lines.", "", draw(comment)},
 		{"markdown", "A short summary for a CI job page or an issue.", rundir.SummaryFile, draw(markdown)},
 	}
 }

@@ -150,6 +150,9 @@ var (
 
 // upstream returns the URL of the frame's source line, or "" if its host is unknown.
 func upstream(info leak.SubjectInfo, f leak.Frame) string {
+	if _, own := info.Own(f); own {
+		return "" // a module without a dot in its path looks like the standard library
+	}
 	module, version, file, ok := info.Origin(f)
 	if !ok {
 		return ""

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,9 +18,10 @@ import (
 
 // JudgeOptions are the options of `leakrig judge`.
 type JudgeOptions struct {
-	// Scenario is a file with other checks, Ratchet a verdict that the new one must not be worse than; "" for none.
-	Scenario, Ratchet string
-	Accept            bool
+	// Scenario is a file with other checks, "" for none.
+	Scenario string
+	Ratchet  Ratchet
+	Accept   bool
 }
 
 // Judge judges the record of a run again, and returns the exit code.
@@ -28,14 +30,58 @@ func (o JudgeOptions) Judge(out io.Writer, dir rundir.Dir, f reports.Format) (in
 	if err != nil {
 		return 0, err
 	}
-	to := Conclusion{Write: o.Scenario == "" && o.Ratchet == "", Seal: seal, accept: o.Accept}
-	if o.Ratchet != "" {
-		if to.stored, to.storedSeal, err = readStored(o.Ratchet); err != nil {
-			return 0, err
-		}
+	to := Conclusion{Write: o.Scenario == "", Seal: seal, accept: o.Accept}
+	if err := o.Ratchet.read(&to); err != nil {
+		return 0, err
 	}
 	_, code, err := Conclude(out, dir, s, record, f, to)
 	return code, err
+}
+
+// Ratchet is a stored verdict that a new one must not be worse than.
+type Ratchet struct {
+	// File is a verdict.json or a run directory, "" for none. Update stores the new verdict there if it is not worse.
+	File   string
+	Update bool
+}
+
+// Check returns the mistakes of the command line.
+func (r Ratchet) Check() error {
+	switch info, err := os.Stat(r.File); {
+	case r.Update && r.File == "":
+		return &leak.UsageError{Err: leak.WithHint(errors.New("--update-ratchet: no --ratchet"), "--ratchet FILE names the file to update")}
+	case r.Update && err == nil && info.IsDir():
+		return &leak.UsageError{Err: leak.WithHint(fmt.Errorf("--update-ratchet: %s is a folder", r.File), "name a file; a run directory is a record")}
+	}
+	return nil
+}
+
+// read reads the stored verdict. With Update, it need not exist yet.
+func (r Ratchet) read(c *Conclusion) error {
+	if err := r.Check(); err != nil || r.File == "" {
+		return err
+	}
+	stored, seal, err := readStored(string(FindRun(r.File)))
+	switch {
+	case r.Update && errors.Is(err, os.ErrNotExist):
+		c.unstored = true
+	case err != nil:
+		return err
+	}
+	c.ratchet, c.stored, c.storedSeal = r, stored, seal
+	return nil
+}
+
+// update stores a measured verdict that is not worse than the stored one.
+func (r Ratchet) update(v *leak.Verdict) error {
+	if !r.Update || v.Result != leak.Met {
+		return nil
+	}
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return rundir.WriteFile(r.File, append(text, '\n'))
 }
 
 // ReportOptions are the options of `leakrig report`.
@@ -161,8 +207,11 @@ type Conclusion struct {
 	Write bool
 	// Fresh is set for the run itself: an interruption belongs to it, not to a later look at its record.
 	Fresh bool
-	// stored is the verdict of a ratchet, nil without one. The new verdict must not be worse.
-	stored *leak.Verdict
+	// stored is the verdict of a ratchet, nil without one. The new verdict must not be worse. unstored is set if the
+	// ratchet has none yet: the new one is the first.
+	ratchet  Ratchet
+	stored   *leak.Verdict
+	unstored bool
 	// Own is the source that the subject was just built from, nil where none was.
 	Own *subjects.OwnSource
 	// Seal is the seal of the record, storedSeal that of the stored verdict. accept accepts altered ones.
@@ -175,6 +224,9 @@ type Conclusion struct {
 // Conclude judges, prints a report, and returns the verdict with the exit code.
 func Conclude(w io.Writer, dir rundir.Dir, s *leak.Scenario, record *leak.Record, f reports.Format, c Conclusion) (*leak.Verdict, int, error) {
 	verdict := checks.Judge(s, record)
+	if c.unstored {
+		c.stored = verdict
+	}
 	if c.stored != nil {
 		verdict = checks.Ratchet(c.stored, verdict)
 	}
@@ -191,6 +243,9 @@ func Conclude(w io.Writer, dir rundir.Dir, s *leak.Scenario, record *leak.Record
 	}
 	if err := f.Render(w, in); err != nil {
 		return nil, 0, err
+	}
+	if written == nil {
+		written = c.ratchet.update(verdict)
 	}
 	if written != nil {
 		return nil, 0, written

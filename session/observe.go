@@ -22,9 +22,9 @@ import (
 // Observation is what `leakrig observe` and `leakrig soak` make a scenario of.
 type Observation struct {
 	Options
-	// Name is the scenario's, and that of the folder of its runs.
-	Name string
-	URLs []string
+	// Name is the scenario's, and that of the folder of its runs. By is the command that makes the scenario.
+	Name, By string
+	URLs     []string
 	Endpoint
 	Times, Concurrency     int
 	Operations, Warmup     int
@@ -60,7 +60,7 @@ var observed = template.Must(template.New("observation").Funcs(template.FuncMap{
 }}).Parse(`apiVersion: leakrig.dev/v1
 kind: Scenario
 metadata:
-  name: {{.Name}}
+  name: {{json .Name}}
   description: {{json .Description}}
 spec:
   subject:
@@ -126,7 +126,7 @@ func (*Observation) Descriptors() []string {
 
 // Description says in the report where the scenario comes from.
 func (o *Observation) Description() string {
-	return "Written by leakrig " + o.Name + ": " + strings.Join(o.Command, " ") + " against " + programs(len(o.URLs)) + " that ran already."
+	return "Written by leakrig " + o.By + ": " + strings.Join(o.Command, " ") + " against " + programs(len(o.URLs)) + " that ran already."
 }
 
 // Access is what proves who asks.
@@ -174,7 +174,7 @@ func (o *Observation) Observe(ctx context.Context, out io.Writer) (int, error) {
 	if err := observed.Execute(&text, o); err != nil {
 		return 0, err
 	}
-	src := scenarios.Source{Name: o.Name, Data: []byte(text.String())}
+	src := scenarios.Source{Name: o.By, Data: []byte(text.String())}
 	s, err := scenarios.Load(src, Kinds())
 	if err != nil {
 		return 0, err

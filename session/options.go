@@ -38,6 +38,7 @@ type Options struct {
 	ExitCode        string
 	Source, RunsDir string
 	Clusters        cluster.Options
+	Ratchet         Ratchet
 	Output
 	Night Night
 	Process
@@ -181,6 +182,8 @@ func (f *Options) Argv(scenario string) []string {
 	word("format", f.Output.Format, "text")
 	on("brief", f.Brief)
 	on("verbose", f.Verbose)
+	word("ratchet", f.Ratchet.File, "")
+	on("update-ratchet", f.Ratchet.Update)
 	word("runs-dir", f.RunsDir, "runs")
 	return args
 }

@@ -34,6 +34,9 @@ func (f *Options) Run(ctx context.Context, out io.Writer, names []string) (int, 
 	if err := f.checkExitCode(len(names)); err != nil {
 		return 0, err
 	}
+	if f.Ratchet.File != "" && (f.Night.All || len(names) > 1) {
+		return 0, &leak.UsageError{Err: leak.WithHint(errors.New("--ratchet and several scenarios: a stored verdict is of one"), "run them one at a time, each with its own file")}
+	}
 	switch {
 	case f.Night.All:
 		return f.runNight(ctx, out, names)
@@ -155,6 +158,10 @@ func (f *Options) repeat(w io.Writer, once func() (int, error)) (int, error) {
 
 // once is one run: measured, judged, reported.
 func (f *Options) once(ctx context.Context, out io.Writer, r resolved) (int, error) {
+	to := Conclusion{Write: true, Fresh: true, Secrets: r.private.Secrets}
+	if err := f.Ratchet.read(&to); err != nil { // before hours of measuring
+		return 0, err
+	}
 	dir, release, err := f.recorded(r.scenario, r.private.Text, r.progress, func(dir rundir.Dir) error {
 		_, err := f.measure(ctx, r, dir, r.progress)
 		return err
@@ -168,7 +175,8 @@ func (f *Options) once(ctx context.Context, out io.Writer, r resolved) (int, err
 	if err != nil {
 		return 0, err
 	}
-	verdict, code, err := Conclude(out, dir, r.private.scenario, record, r.format, Conclusion{Write: true, Fresh: true, Own: r.launcher.Own(), Seal: seal, Secrets: r.private.Secrets})
+	to.Own, to.Seal = r.launcher.Own(), seal
+	verdict, code, err := Conclude(out, dir, r.private.scenario, record, r.format, to)
 	if err == nil && f.ExitCode == ExitBisect {
 		if code = bisectCode(verdict, record); code == bisectGood && !seal.Holds() {
 			code = bisectCannotTell

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,8 +16,54 @@ import (
 	"github.com/leakrig/leakrig/rundir"
 )
 
-// NewRunDir makes a folder that no other run has.
-func NewRunDir(runs, scenario string) (rundir.Dir, error) { return NewDir(runs, scenario, "") }
+// latest is the link to the newest run directory in the folder of a scenario.
+const latest = "latest"
+
+// NewRunDir makes a folder that no other run has, and makes the link latest point to it. A file system without links
+// has none.
+func NewRunDir(runs, scenario string) (rundir.Dir, error) {
+	dir, err := NewDir(runs, scenario, "")
+	if err != nil {
+		return "", err
+	}
+	link := filepath.Join(runs, scenario, latest)
+	temporary := link + ".tmp-" + filepath.Base(string(dir))
+	if info, err := os.Lstat(link); err == nil && info.Mode()&os.ModeSymlink == 0 {
+		return dir, nil // a file of the user's
+	}
+	if os.Symlink(filepath.Base(string(dir)), temporary) == nil && os.Rename(temporary, link) != nil {
+		os.Remove(temporary)
+	}
+	return dir, nil
+}
+
+// FindRun returns the run directory that a user means: path itself, the target of a link such as runs/NAME/latest, or
+// the newest run directory in runs/NAME.
+func FindRun(path string) rundir.Dir {
+	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink != 0 {
+		if to, err := os.Readlink(path); err == nil && !filepath.IsAbs(to) {
+			path = filepath.Join(filepath.Dir(path), to)
+		}
+	}
+	recorded := func(dir string) bool {
+		return slices.ContainsFunc([]string{rundir.RecordFile, "fleet.json", BisectionFile}, func(name string) bool {
+			_, err := os.Stat(filepath.Join(dir, name))
+			return err == nil
+		})
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil || recorded(path) {
+		return rundir.Dir(path)
+	}
+	newest := ""
+	for _, e := range entries {
+		name := e.Name()
+		if e.IsDir() && runDirName.MatchString(name) && recorded(filepath.Join(path, name)) && (newest == "" || byTime(name, newest) > 0) {
+			newest = name
+		}
+	}
+	return rundir.Dir(filepath.Join(path, newest))
+}
 
 // NewDir makes a folder below that of a scenario which no other run has. Its name is the time after a prefix.
 func NewDir(runs, scenario, prefix string) (rundir.Dir, error) {

@@ -31,7 +31,7 @@ func TestObserve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dirs, err := filepath.Glob(filepath.Join(runs, "observe", "*"))
+	dirs, err := filepath.Glob(filepath.Join(runs, "observe", "2*"))
 	if err != nil || len(dirs) != 1 {
 		t.Fatal(dirs, err)
 	}

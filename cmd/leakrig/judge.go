@@ -5,7 +5,6 @@ import (
 
 	"github.com/leakrig/leakrig/fleet"
 	"github.com/leakrig/leakrig/reports"
-	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/session"
 )
 
@@ -35,7 +34,7 @@ expected" without --accept-altered.`,
 			if err != nil {
 				return err
 			}
-			dir := rundir.Dir(args[0])
+			dir := session.FindRun(args[0])
 			if fleet.Is(dir) {
 				a.code, err = fleet.Rejudge(c.OutOrStdout(), dir, out.Format, bounds, changedBounds(c, bounds), o.Accept)
 				return err
@@ -45,7 +44,7 @@ expected" without --accept-altered.`,
 		},
 	}
 	c.Flags().StringVar(&o.Scenario, "scenario", "", "scenario `file` with the checks to use")
-	c.Flags().StringVar(&o.Ratchet, "ratchet", "", "verdict.json `file` or run directory; fail only on leaks that are new or worse")
+	addRatchetFlags(c, &o.Ratchet)
 	acceptFlag(c, &o.Accept)
 	addBoundFlags(c, &bounds)
 	addOutputFlags(c, &out)
@@ -73,7 +72,7 @@ An altered record or verdict gets a warning, and the exit code is 4 without --ac
 			if err != nil {
 				return err
 			}
-			dir := rundir.Dir(args[0])
+			dir := session.FindRun(args[0])
 			if fleet.Is(dir) {
 				a.code, err = fleet.Report(c.OutOrStdout(), dir, out.Format, o.Accept)
 				return err
@@ -87,6 +86,11 @@ An altered record or verdict gets a warning, and the exit code is 4 without --ac
 	c.Flags().StringVarP(&o.Output, "output", "o", "", "`file` to write to instead of standard output")
 	acceptFlag(c, &o.Accept)
 	return c
+}
+
+func addRatchetFlags(c *cobra.Command, r *session.Ratchet) {
+	c.Flags().StringVar(&r.File, "ratchet", "", "verdict.json `file` or run directory; fail only on leaks that are new or worse")
+	c.Flags().BoolVar(&r.Update, "update-ratchet", false, "store the verdict in the --ratchet file if it is not worse, or if there is no file yet")
 }
 
 func addOutputFlags(c *cobra.Command, o *session.Output) {

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leakrig/leakrig/compare"
-	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/scaffold"
+	"github.com/leakrig/leakrig/session"
 )
 
 func (a *app) matchCommand() *cobra.Command {
@@ -32,7 +32,7 @@ With --skeleton, print a scenario whose fingerprints are the largest stacks of t
 			case skeleton:
 				return scaffold.Skeleton(c.OutOrStdout(), args[0])
 			}
-			a.code, err = f.Match(c.OutOrStdout(), rundir.Dir(args[0]), args[1])
+			a.code, err = f.Match(c.OutOrStdout(), session.FindRun(args[0]), args[1])
 			return err
 		},
 	}

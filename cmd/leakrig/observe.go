@@ -18,7 +18,7 @@ const (
 )
 
 func (a *app) observeCommand() *cobra.Command {
-	o := session.Observation{Options: session.Options{Process: a.process(), Cluster: "auto", Times: 1}, Name: "observe"}
+	o := session.Observation{Options: session.Options{Process: a.process(), Cluster: "auto", Times: 1}, Name: "observe", By: "observe"}
 	c := &cobra.Command{
 		Use:   "observe URL... [flags] -- COMMAND [ARG...]",
 		Short: "Observe a running process under the load of a command",
@@ -83,6 +83,8 @@ func addObservationFlags(c *cobra.Command, o *session.Observation) {
 	f.DurationVar(&o.Timeout, "timeout", 5*time.Minute, "timeout of an invocation")
 	f.DurationVar(&o.Quiet, "quiet", 0, "window for settling: settled when no goroutine group shrank between two windows (default: 300ms with a time budget, 1s otherwise)")
 	f.IntVar(&o.PID, "pid", 0, "process on this machine that serves URL (default: the owner of the listening socket)")
+	f.StringVar(&o.Name, "name", o.By, "name of the scenario, and of the folder of its runs")
+	addRatchetFlags(c, &o.Ratchet)
 	f.StringVar(&o.RunsDir, "runs-dir", "runs", "folder for run directories")
 	addEndpointFlags(c, &o.Endpoint)
 	addOutputFlags(c, &o.Output)

@@ -55,6 +55,7 @@ func addRunFlags(c *cobra.Command, f *session.Options) {
 	workerFlags(c, &f.Clusters)
 	wordFlag(c, &f.ExitCode, "exit-code", "verdict", []string{"verdict", session.ExitBisect}, "meaning of the exit code, where bisect fits git bisect run (0 clean, 1 leaking, 125 undecided)")
 	addScenarioFlags(c, f)
+	addRatchetFlags(c, &f.Ratchet)
 	addOutputFlags(c, &f.Output)
 	c.Flags().StringVar(&f.RunsDir, "runs-dir", "runs", "folder for run directories")
 	completeFolders(c, "runs-dir", "source")

@@ -21,12 +21,12 @@ const (
 
 // A soak has either a command or a scenario for its load; these flags need the one and the other.
 var (
-	loadFlags     = []string{"times", "warmup", "concurrency", "operations", "timeout", "quiet", "pid", "pprof", "ca", "cert", "key", "token-file", "insecure"}
+	loadFlags     = []string{"times", "name", "warmup", "concurrency", "operations", "timeout", "quiet", "pid", "pprof", "ca", "cert", "key", "token-file", "insecure"}
 	scenarioFlags = []string{"cluster", "variant", "set", "with", "source", "kubeconfig", "context", "yes"}
 )
 
 func (a *app) soakCommand() *cobra.Command {
-	o := session.Observation{Options: session.Options{Process: a.process(), Times: 1}, Name: "soak"}
+	o := session.Observation{Options: session.Options{Process: a.process(), Times: 1}, Name: "soak", By: "soak"}
 	c := &cobra.Command{
 		Use:   "soak URL... [flags] -- COMMAND [ARG...] | soak NAME|FILE",
 		Short: "Run rounds at a fixed interval for hours or days",

@@ -202,7 +202,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 // runDir finds the only run directory below runs.
 func runDir(t *testing.T, runs string) rundir.Dir {
 	t.Helper()
-	dirs, err := filepath.Glob(filepath.Join(runs, "*", "*"))
+	dirs, err := filepath.Glob(filepath.Join(runs, "*", "2*"))
 	if err != nil || len(dirs) != 1 {
 		t.Fatalf("run directories: %v %v", dirs, err)
 	}

@@ -92,7 +92,7 @@ spec:
 				if left, _ := filepath.Glob(filepath.Join(tmp, "leakrig-*")); len(left) > 0 {
 					t.Errorf("left behind: %v", left)
 				}
-				dirs, err := filepath.Glob(filepath.Join(runs, "*", "*"))
+				dirs, err := filepath.Glob(filepath.Join(runs, "*", "2*"))
 				if err != nil || len(dirs) > 1 {
 					t.Fatalf("%v %v", dirs, err)
 				}

@@ -104,7 +104,7 @@ func TestInterrupt(t *testing.T) {
 	t.Run("while it boots", func(t *testing.T) {
 		interrupted(t, func(t *testing.T, _ *rig, runs string) {
 			waitFor(t, func() bool {
-				logs, _ := filepath.Glob(filepath.Join(runs, "*", "*", "cluster", "etcd.log"))
+				logs, _ := filepath.Glob(filepath.Join(runs, "*", "2*", "cluster", "etcd.log"))
 				return len(logs) > 0
 			})
 		}, -1)
