@@ -21,9 +21,12 @@
 //
 //	goleak.VerifyNone(t)                  leaktest.Check(t), as the first statement of the test; t.Parallel is fine
 //	goleak.VerifyTestMain(m)              os.Exit(leaktest.Main(m))
-//	goleak.IgnoreTopFunction("a.b")       leaktest.Allow(`a\.b$`, "reason", "2027-01-31")
-//	goleak.IgnoreAnyFunction("a.b")       the same: a pattern may match any frame
+//	goleak.IgnoreTopFunction("a.(*T).b")  leaktest.Allow("a.(*T).b", "reason", "2027-01-31")
+//	goleak.IgnoreAnyFunction("a.(*T).b")  the same: a pattern may match any frame
 //	goleak.IgnoreCurrent()                not needed: only goroutines that the test started count
-//	goleak.IgnoreCreatedBy("a.b")         the same, for frames of the goroutine itself
-//	goleak.Cleanup(f)                     t.Cleanup(f), after Check: it then runs before the check
+//	goleak.Cleanup(f) with VerifyNone     t.Cleanup(func() { f(0) }), before Check: it then runs after the check
+//	goleak.Cleanup(f) with VerifyTestMain code := leaktest.Main(m); f(code)
+//	goleak.Find()                         Check in a subtest
+//
+// These are all options of goleak v1.3.0.
 package leaktest

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -246,6 +248,52 @@ func TestListenerNeverClosed(t *testing.T) {
 func TestServerNeverShutDown(t *testing.T) {
 	leak(t, func(int) { httptest.NewServer(http.NotFoundHandler()) })
 }
+
+// table is a database with a table of numbers that has no end.
+type table struct{}
+
+func (table) Open(string) (driver.Conn, error)           { return table{}, nil }
+func (table) Prepare(string) (driver.Stmt, error)        { return table{}, nil }
+func (table) Begin() (driver.Tx, error)                  { return nil, errors.ErrUnsupported }
+func (table) Close() error                               { return nil }
+func (table) NumInput() int                              { return 0 }
+func (table) Exec([]driver.Value) (driver.Result, error) { return nil, errors.ErrUnsupported }
+func (table) Query([]driver.Value) (driver.Rows, error)  { return table{}, nil }
+func (table) Columns() []string                          { return []string{"n"} }
+func (table) Next(row []driver.Value) error              { row[0] = int64(1); return nil }
+
+func TestUnclosedRows(t *testing.T) {
+	sql.Register("table", table{})
+	db, err := sql.Open("table", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	leak(t, func(int) {
+		rows, err := db.Query("SELECT n") //nolint:rowserrcheck,sqlclosecheck // the leak
+		if err != nil {
+			panic(err)
+		}
+		rows.Next()
+	})
+}
+
+func TestTransactionNeverEnded(t *testing.T) {
+	db := sql.OpenDB(begins{})
+	leak(t, func(int) {
+		if _, err := db.BeginTx(t.Context(), nil); err != nil {
+			panic(err)
+		}
+	})
+}
+
+// begins is a database with transactions.
+type begins struct{ table }
+
+func (begins) Connect(context.Context) (driver.Conn, error) { return begins{}, nil }
+func (begins) Driver() driver.Driver                        { return table{} }
+func (begins) Begin() (driver.Tx, error)                    { return begins{}, nil }
+func (begins) Commit() error                                { return nil }
+func (begins) Rollback() error                              { return nil }
 
 var connections []net.Conn
 
