@@ -269,11 +269,14 @@ func conclude(t *testing.T, c config, m *measurement) {
 	}
 }
 
-// growth says what leaks, one line per series, largest share first.
+// growth says what leaks. The sum over all goroutines may be decided before any stack is.
 func growth(v leak.VariantVerdict) string {
 	lead := v.Lead()
 	if lead == nil {
 		return v.Reason
+	}
+	if sum, ok := strings.CutPrefix(lead.Summary, "goroutine.count "); ok {
+		return strings.Replace(sum, " per operation", " goroutines per operation", 1)
 	}
 	return lead.Summary
 }
