@@ -23,7 +23,7 @@ func TestSlowFlags(t *testing.T) {
 	}{
 		{[]string{"-test.run", "^TestOwnFlag$", "-own", "given", "--test.count=2"}, `(?s)--- PASS: TestOwnFlag.*--- PASS: TestOwnFlag`},
 		{[]string{"-test.run=^FuzzRun$"}, `--- PASS: FuzzRun/seed#0`},
-		{[]string{"-test.run=^TestOwnFlag$", "-own=given", "-test.timeout=2s"}, `the deadline of the test binary is near \(go test -timeout\)`},
+		{[]string{"-test.run=^TestOwnFlag$", "-own=given", "-test.timeout=8s"}, `--- (PASS|FAIL): TestOwnFlag`},
 		{[]string{"-test.run=^FuzzRun$", "-test.fuzz=FuzzRun", "-test.fuzztime=2s", "-test.fuzzcachedir=" + t.TempDir()}, `Run measures the inputs of the corpus`},
 		{[]string{"-test.run=^TestOwnFlag$", "-own=given", "-test.coverprofile=" + filepath.Join(t.TempDir(), "cover"), "-test.gocoverdir=" + t.TempDir()}, `coverage: 100\.0% of statements`},
 	} {

@@ -234,12 +234,12 @@ func grown(record *leak.Record, probe, metric string) float64 {
 // conclude fails the test unless the outcome is the expected one.
 func conclude(t *testing.T, c config, m *measurement) {
 	t.Helper()
-	report := writeReport(m.Input, rundir.Dir(m.RunDir))
-	v := m.Verdict.Variants[0]
 	if m.failure != nil {
 		t.Errorf("leaktest: %v", m.failure)
 		return
 	}
+	report := writeReport(m.Input, rundir.Dir(m.RunDir))
+	v := m.Verdict.Variants[0]
 	failures := failed(m.Record)
 	if failures != "" {
 		t.Errorf("leaktest: %s", failures)
