@@ -118,7 +118,8 @@ func TestConditionNeverSignalled(t *testing.T) {
 
 func TestContextNeverCancelled(t *testing.T) {
 	leak(t, func(int) {
-		ctx, _ := context.WithCancel(context.Background()) //nolint:govet // the leak
+		ctx, cancel := context.WithCancel(context.Background())
+		_ = cancel // the leak
 		go func() { <-ctx.Done() }()
 	})
 }
@@ -414,7 +415,8 @@ func TestChildrenOfContext(t *testing.T) {
 	parent, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	leak(t, func(int) {
-		_, _ = context.WithCancel(parent) //nolint:govet // the leak
+		_, cancel := context.WithCancel(parent)
+		_ = cancel // the leak
 	})
 }
 
