@@ -34,6 +34,8 @@ type Night struct {
 	All   bool
 	Prune bool
 	Skip  []string
+	// Budget, if positive, is the time after which no scenario starts. The scenarios that ran longest ago go first.
+	Budget time.Duration
 }
 
 // planned is a scenario to be run.
@@ -43,6 +45,8 @@ type planned struct {
 	left string
 	// noCluster is set if it has no cluster, ownCluster if it must have its own: some options make no sense then.
 	noCluster, ownCluster bool
+	// last is the name of the newest run directory, "" if there is none. Such names sort by time.
+	last string
 }
 
 func scheduled(names []string) []planned {
@@ -91,6 +95,9 @@ func (f *Options) plan(args []string) ([]planned, error) {
 			continue
 		}
 		_, s, err := Open(p.name, nil)
+		if err == nil {
+			p.last = f.lastRun(s.Metadata.Name)
+		}
 		switch {
 		case err != nil:
 		case s.Spec.Cluster == nil:
@@ -101,7 +108,24 @@ func (f *Options) plan(args []string) ([]planned, error) {
 			p.ownCluster = true
 		}
 	}
+	if f.Night.Budget > 0 {
+		slices.SortStableFunc(plan, func(a, b planned) int { return cmp.Compare(a.last, b.last) })
+	}
 	return plan, nil
+}
+
+// lastRun returns the name of the scenario's newest run directory, "" if it has none.
+func (f *Options) lastRun(scenario string) string {
+	entries, err := os.ReadDir(filepath.Join(f.RunsDir, scenario))
+	if err != nil {
+		return ""
+	}
+	for _, e := range slices.Backward(entries) { // sorted by name
+		if e.IsDir() && runDirName.MatchString(e.Name()) {
+			return e.Name()
+		}
+	}
+	return ""
 }
 
 // NightNames are the scenarios of the library, or the scenario files of the one folder in args.
@@ -165,6 +189,9 @@ func (f *Options) runEach(ctx context.Context, out io.Writer, plan []planned) (i
 	for _, p := range plan {
 		if interrupted && p.left == "" {
 			p.left = "interrupted before it began"
+		}
+		if b := f.Night.Budget; b > 0 && p.left == "" && len(codes) > 0 && time.Since(night.Started) >= b {
+			p.left = fmt.Sprintf("the budget of %s is used up; it is earlier in the next run", b)
 		}
 		if p.left != "" {
 			night.Runs = append(night.Runs, reports.NightRun{Scenario: p.name, Left: p.left})

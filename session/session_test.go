@@ -93,3 +93,43 @@ func TestDefaultVariants(t *testing.T) {
 		}
 	}
 }
+
+// TestBudget checks the rotation: the scenario that ran longest ago goes first, one without a run before it, and none
+// starts when the budget is used up.
+func TestBudget(t *testing.T) {
+	runs, library := t.TempDir(), t.TempDir()
+	for _, name := range []string{"a", "b", "c"} {
+		text := strings.ReplaceAll(`{apiVersion: leakrig.dev/v1, kind: Scenario, metadata: {name: NAME, description: d}, spec: {subject: {build: ./none},
+variants: [{name: v, expect: clean}], round: [{post: {path: /}}], probes: [goroutine], checks: [{growth: {probe: goroutine}}]}}`, "NAME", name)
+		if err := os.WriteFile(filepath.Join(library, name+".yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{"a/20261101T000000Z", "a/20261103T000000Z", "a/zzz", "c/20261102T000000Z"} {
+		if err := os.MkdirAll(filepath.Join(runs, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := Options{
+		RunsDir: runs, Cluster: "auto", Times: 1, Output: Output{Format: "text"}, Process: Process{Hidden: &rundir.Secrets{}},
+		Night: Night{All: true, Budget: time.Nanosecond},
+	}
+	plan, err := f.plan([]string{library})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	for _, p := range plan {
+		order = append(order, strings.TrimSuffix(filepath.Base(p.name), ".yaml"))
+	}
+	if got := strings.Join(order, " "); got != "b c a" {
+		t.Errorf("order %q", got)
+	}
+	var out bytes.Buffer
+	if _, err := f.Run(t.Context(), &out, []string{library}); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), "the budget of 1ns is used up"); n != 2 || !strings.Contains(out.String(), "0 of 1 scenario as expected, 2 not run") {
+		t.Errorf("%d scenarios left out in\n%s", n, out.String())
+	}
+}

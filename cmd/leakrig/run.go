@@ -26,11 +26,12 @@ exit code is the worst one, in the order 130, 2, 3, 1, 4, 0.
 
 --all runs the library, or every scenario file in DIR, and writes nightly.md and index.html into the
 runs directory. It skips and lists scenarios that do not support --cluster. A scenario that cannot
-run here counts as "could not measure". Only one such run at a time can use a runs directory.`,
+run here counts as "could not measure". Only one such run at a time can use a runs directory.
+With --budget, the scenarios that ran longest ago go first, and none starts after that time.`,
 		Example: `  leakrig run watch-then-delete
   leakrig run watch-then-delete --variant leaky --variant fixed
   leakrig run ./my-service.yaml --rounds 12
-  leakrig run --all --prune`,
+  leakrig run --all --prune --budget 30m`,
 		Args: func(c *cobra.Command, args []string) error { return checkNight(c, f.Night, args) },
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			a.code, err = f.Run(c.Context(), c.OutOrStdout(), args)
@@ -84,10 +85,14 @@ func controlPlaneFlag(c *cobra.Command, o *cluster.Options) {
 func addNightFlags(c *cobra.Command, n *session.Night) {
 	c.Flags().BoolVar(&n.All, "all", false, "run every scenario of the library, or of DIR")
 	c.Flags().StringSliceVar(&n.Skip, "skip", nil, "with --all: scenario to skip (repeatable)")
+	c.Flags().DurationVar(&n.Budget, "budget", 0, "with --all: time after which no scenario starts; those that ran longest ago go first")
 	c.Flags().BoolVar(&n.Prune, "prune", false, "with --all: delete old run directories at the end, as leakrig prune does")
 }
 
 func checkNight(c *cobra.Command, n session.Night, args []string) error {
+	if n.Budget < 0 {
+		return fmt.Errorf("--budget %s: it must be positive", n.Budget)
+	}
 	if n.All {
 		for _, flag := range []string{"variant", "set"} {
 			if c.Flags().Changed(flag) {
@@ -96,8 +101,8 @@ func checkNight(c *cobra.Command, n session.Night, args []string) error {
 		}
 		return cobra.MaximumNArgs(1)(c, args)
 	}
-	if n.Prune || len(n.Skip) > 0 {
-		return errors.New("--prune and --skip go with --all")
+	if n.Prune || len(n.Skip) > 0 || n.Budget != 0 {
+		return errors.New("--prune, --skip and --budget go with --all")
 	}
 	return cobra.MinimumNArgs(1)(c, args)
 }

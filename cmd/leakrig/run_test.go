@@ -35,7 +35,7 @@ func TestRunArgv(t *testing.T) {
 	c := &cobra.Command{Use: "run"}
 	addRunFlags(c, &session.Options{})
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if slices.Contains([]string{"all", "skip", "prune", "help"}, f.Name) {
+		if slices.Contains([]string{"all", "skip", "prune", "budget", "help"}, f.Name) {
 			return
 		}
 		value, ok := words[f.Name]
