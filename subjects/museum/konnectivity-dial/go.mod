@@ -1,0 +1,22 @@
+module github.com/leakrig/leakrig/subjects/museum/konnectivity-dial
+
+go 1.26.0
+
+require (
+	github.com/leakrig/leakrig/subjects/serve v0.0.0
+	google.golang.org/grpc v1.27.1
+	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.0.33
+)
+
+require (
+	github.com/go-logr/logr v0.1.0 // indirect
+	github.com/golang/protobuf v1.4.3 // indirect
+	golang.org/x/net v0.0.0-20210405180319-a5a99cb37ef4 // indirect
+	golang.org/x/sys v0.0.0-20210510120138-977fb7262007 // indirect
+	golang.org/x/text v0.3.3 // indirect
+	google.golang.org/genproto v0.0.0-20200526211855-cb27e3aa2013 // indirect
+	google.golang.org/protobuf v1.26.0-rc.1 // indirect
+	k8s.io/klog/v2 v2.0.0 // indirect
+)
+
+replace github.com/leakrig/leakrig/subjects/serve => ../../serve
