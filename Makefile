@@ -8,9 +8,10 @@ REPEATS ?= 1
 COUNT   ?= 6
 SOAK    ?= 16m
 WHAT    ?= scenario tutorial
+RUNS    ?= runs
 
 .DEFAULT_GOAL := help
-.PHONY: help build scenario node-image example simulate doctor quick test test-embedded test-kind-smoke test-kind test-nightly test-all attack selfcheck selfcheck-nightly soak fuzz nightly fresh bench lint release clean
+.PHONY: help build scenario node-image example simulate doctor quick test test-embedded test-kind-smoke test-kind test-nightly test-all attack selfcheck selfcheck-nightly soak fuzz nightly track-record fresh bench lint release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +73,9 @@ fuzz: ## every fuzz target for FUZZTIME=1m each
 
 nightly: build ## every scenario of the library, one after another, with their page and history; prunes old runs
 	bin/leakrig run --all --prune --cluster $(CLUSTER) $(ARGS)
+
+track-record: ## update docs/track-record.md from the newest runs of the catalogue's scenarios: RUNS=runs
+	go run ./internal/trackrecord $(RUNS)
 
 fresh: ## what somebody new types, timed, in a clone of its own with empty caches: WHAT='scenario tutorial nightly test'
 	internal/fresh.sh $(WHAT)
