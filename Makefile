@@ -7,7 +7,7 @@ ARGS    ?=
 REPEATS ?= 1
 COUNT   ?= 6
 SOAK    ?= 16m
-WHAT    ?= scenario tutorial
+WHAT    ?= installed source warm goless
 
 .DEFAULT_GOAL := help
 .PHONY: help build scenario node-image example simulate doctor quick test test-embedded test-kind-smoke test-kind test-nightly test-all attack selfcheck selfcheck-nightly soak fuzz nightly fresh bench lint release clean
@@ -73,7 +73,7 @@ fuzz: ## every fuzz target for FUZZTIME=1m each
 nightly: build ## every scenario of the library, one after another, with their page and history; prunes old runs
 	bin/leakrig run --all --prune --cluster $(CLUSTER) $(ARGS)
 
-fresh: ## what somebody new types, timed, in a clone of its own with empty caches: WHAT='scenario tutorial nightly test'
+fresh: ## what a new user types, timed, with empty caches: WHAT='installed source warm goless scenario tutorial nightly test'
 	internal/fresh.sh $(WHAT)
 
 bench: ## what the rig costs: benchmarks for benchstat, what grows with what, post beside hey and wrk, exec beside kubectl exec on kind
