@@ -52,7 +52,8 @@ goless() {
 	[ "$status" -eq 0 ] || [ "$status" -eq 4 ] || return "$status"
 	leakrig judge runs/observe/* || [ $? -eq "$status" ] || return 1
 	LEAKRIG_ENVTEST_INDEX=http://127.0.0.1:1/ leakrig run watch-then-delete --cluster embedded >"$dir/said" 2>&1 && return 1
-	tee /dev/stderr <"$dir/said" | grep -q 'go command is not on'
+	cat "$dir/said" >&2
+	grep -q 'go command is not on' "$dir/said"
 }
 
 took=() worst=0
