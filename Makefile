@@ -7,8 +7,8 @@ ARGS    ?=
 REPEATS ?= 1
 COUNT   ?= 6
 SOAK    ?= 16m
-WHAT    ?= scenario tutorial
 RUNS    ?= runs
+WHAT    ?= installed source warm goless
 
 .DEFAULT_GOAL := help
 .PHONY: help build scenario node-image example simulate doctor quick test test-embedded test-kind-smoke test-kind test-nightly test-all attack selfcheck selfcheck-nightly soak fuzz nightly track-record fresh bench lint release clean
@@ -77,7 +77,7 @@ nightly: build ## every scenario of the library, one after another, with their p
 track-record: ## update docs/track-record.md from the newest runs of the catalogue's scenarios: RUNS=runs
 	go run ./internal/trackrecord $(RUNS)
 
-fresh: ## what somebody new types, timed, in a clone of its own with empty caches: WHAT='scenario tutorial nightly test'
+fresh: ## what a new user types, timed, with empty caches: WHAT='installed source warm goless scenario tutorial nightly test'
 	internal/fresh.sh $(WHAT)
 
 bench: ## what the rig costs: benchmarks for benchstat, what grows with what, post beside hey and wrk, exec beside kubectl exec on kind

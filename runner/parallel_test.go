@@ -1,12 +1,15 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"path"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/leakrig/leakrig/leak"
 )
 
 // TestVariantsAtOnce measures two variants at once, in the time of one. The record of each is that of a variant
@@ -67,5 +70,56 @@ func TestOneOfTwoAtOnceFails(t *testing.T) {
 			t.Errorf("leaky: %+v with %d snapshots", f, len(record.Variants[0].Snapshots))
 		}
 		checkVariant(t, &record.Variants[1])
+	})
+}
+
+// TestBuildsOverlap checks that the cluster boots and the first variant is measured while the second one is built.
+func TestBuildsOverlap(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		l := newLab(t)
+		l.once("build fixed", func() error {
+			time.Sleep(time.Hour)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if !slices.Contains(l.events, "stop leaky") {
+				t.Errorf("leaky waited for the build of fixed:\n%s", strings.Join(l.events, "\n"))
+			}
+			return nil
+		})
+		record, err := l.run(t, t.Context())
+		if err != nil || record.Failure != nil {
+			t.Fatal(err, record.Failure)
+		}
+		for i := range record.Variants {
+			checkVariant(t, &record.Variants[i])
+		}
+	})
+}
+
+// TestNothingBuiltStopsTheBoot checks that a boot ends when the last build has failed, and that the failures of the
+// builds are what the record has.
+func TestNothingBuiltStopsTheBoot(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		l := newLab(t)
+		l.at = func(e string) error {
+			if strings.HasPrefix(e, "build") {
+				time.Sleep(time.Minute)
+				return errors.New("does not compile")
+			}
+			return nil
+		}
+		l.Boot = func(ctx context.Context, _ leak.Variant) (leak.Cluster, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		record, err := l.run(t, t.Context())
+		if err != nil || record.Failure != nil {
+			t.Fatal(err, record.Failure)
+		}
+		for _, v := range record.Variants {
+			if v.Failure == nil || !strings.Contains(v.Failure.Message, "does not compile") {
+				t.Errorf("%s: %+v", v.Name, v.Failure)
+			}
+		}
 	})
 }

@@ -165,45 +165,68 @@ func (r *run) keepFile(name string, data []byte) error {
 	return nil
 }
 
+// bootDelay is the time for builds before a cluster boots next to them: one that fails at once needs no cluster.
+const bootDelay = 500 * time.Millisecond
+
 // all runs all variants. The record has the failure of a variant, and the next variant continues. A returned error
 // ended the run.
 func (r *run) all(ctx context.Context) (err error) {
-	r.build(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	booting, noBoot := context.WithCancelCause(ctx)
+	ready, built := r.build(ctx, func() { noBoot(errNothingBuilt) })
+	defer func() {
+		stop()
+		<-built
+	}()
+	select {
+	case <-built:
+	case <-time.After(bootDelay):
+	}
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	if r.Boot != nil && r.runnable() && !r.OwnClusters {
-		if err := r.up(ctx, r.Variants[0]); err != nil {
+		if err = r.up(booting, r.Variants[0]); err != nil && !r.runnable() {
+			return nil // the record has the failures of the builds
+		}
+		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, r.down(ctx, err != nil || r.failed())) }()
 	}
+	return r.each(ctx, ready)
+}
+
+// each measures variants as they become ready.
+func (r *run) each(ctx context.Context, ready <-chan int) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
 	turns := make(chan struct{}, r.Scenario.Spec.AtOnce())
-	for i, v := range r.Variants {
-		turns <- struct{}{}
-		if r.measured(i) {
-			<-turns
-			continue
+	for {
+		select {
+		case turns <- struct{}{}:
+		case <-ctx.Done():
+			wg.Wait()
+			return context.Cause(ctx)
 		}
-		wg.Go(func() {
-			defer func() { <-turns }()
-			if err := r.one(ctx, i, v); err != nil {
-				cancel(err) // the first one counts
+		select {
+		case i, ok := <-ready:
+			if !ok {
+				wg.Wait()
+				return context.Cause(ctx)
 			}
-		})
+			wg.Go(func() {
+				defer func() { <-turns }()
+				if err := r.one(ctx, i, r.Variants[i]); err != nil {
+					cancel(err) // the first one counts
+				}
+			})
+		case <-ctx.Done():
+			wg.Wait()
+			return context.Cause(ctx)
+		}
 	}
-	wg.Wait()
-	return context.Cause(ctx)
-}
-
-// measured reports whether the i-th variant needs no measurement, because it could not be built or was measured before.
-func (r *run) measured(i int) bool {
-	r.writing.Lock()
-	defer r.writing.Unlock()
-	return r.record.Variants[i].Failure != nil || r.record.Variants[i].Done()
 }
 
 // one measures the i-th variant. A returned error ends the run.
@@ -262,33 +285,56 @@ func (r *run) onCluster(ctx context.Context, i int, v leak.Variant, record *leak
 	return r.variant(ctx, i, v, record)
 }
 
-// build builds every variant before anything boots, so that compile errors are reported at once.
-func (r *run) build(ctx context.Context) {
+var errNothingBuilt = errors.New("no variant could be built")
+
+// build starts to build the variants. ready has the variants that can be measured, as soon as they are built. If none
+// can be, build calls none. built is closed at the end.
+func (r *run) build(ctx context.Context, none func()) (ready <-chan int, built <-chan struct{}) {
+	can, done := make(chan int, len(r.Variants)), make(chan struct{})
+	resumed := len(r.record.Variants) // of a soak
 	for i, v := range r.Variants {
-		if i < len(r.record.Variants) {
-			continue // of a soak that goes on
+		if i >= resumed {
+			r.record.Variants = append(r.record.Variants, leak.VariantRecord{Name: v.Name, Snapshots: []leak.Snapshot{}, Stacks: map[string]leak.Stack{}})
+		} else if record := r.record.Variants[i]; record.Failure == nil && !record.Done() {
+			can <- i
 		}
-		record := leak.VariantRecord{Name: v.Name, Snapshots: []leak.Snapshot{}, Stacks: map[string]leak.Stack{}}
-		start := time.Now()
-		r.Progress.Status("%s: building", v.Name)
-		if err := r.Launcher.Build(ctx, v); err != nil && ctx.Err() == nil {
-			record.Failure = asFailure(err)
-			r.Progress.Log("%s: could not build: %v", v.Name, err)
-		} else if d := time.Since(start); d > 5*time.Second {
-			r.Progress.Log("%s: built in %s", v.Name, d.Round(time.Second))
-		}
-		r.record.Variants = append(r.record.Variants, record)
 	}
+	go func() {
+		defer close(done)
+		defer close(can)
+		for i := resumed; i < len(r.Variants) && ctx.Err() == nil; i++ {
+			if r.built(ctx, i) {
+				can <- i
+			}
+		}
+		if !r.runnable() {
+			none()
+		}
+	}()
+	return can, done
 }
 
-func (r *run) runnable() bool {
-	for _, v := range r.record.Variants {
-		if v.Failure == nil {
-			return true
-		}
+// built builds the i-th variant and reports whether it can be measured.
+func (r *run) built(ctx context.Context, i int) bool {
+	v := r.Variants[i]
+	start := time.Now()
+	r.Progress.Status("%s: building, variant %d of %d", v.Name, i+1, len(r.Variants))
+	err := r.Launcher.Build(ctx, v)
+	switch d := time.Since(start); {
+	case ctx.Err() != nil:
+		return false
+	case err != nil:
+		r.writing.Lock()
+		r.record.Variants[i].Failure = asFailure(err)
+		r.writing.Unlock()
+		r.Progress.Log("%s: could not build: %v", v.Name, err)
+	case d > 5*time.Second:
+		r.Progress.Log("%s: built in %s", v.Name, d.Round(time.Second))
 	}
-	return false
+	return err == nil
 }
+
+func (r *run) runnable() bool { return r.runnableAfter(-1) > 0 }
 
 // runnableAfter counts the variants after the i-th that can be measured.
 func (r *run) runnableAfter(i int) int {
@@ -304,6 +350,8 @@ func (r *run) runnableAfter(i int) int {
 }
 
 func (r *run) failed() bool {
+	r.writing.Lock()
+	defer r.writing.Unlock()
 	return slices.ContainsFunc(r.record.Variants, func(v leak.VariantRecord) bool { return v.Failure != nil })
 }
 

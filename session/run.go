@@ -218,7 +218,7 @@ func (f *Options) measure(ctx context.Context, r resolved, dir rundir.Dir, progr
 		return nil, err
 	}
 	defer remove()
-	r.launcher.Scratch = filepath.Join(scratch, "subjects")
+	r.launcher.Scratch, r.launcher.Builder.Progress = filepath.Join(scratch, "subjects"), progress
 	config := f.RunnerConfig(s, r.variants, dir, progress)
 	if config.LoadEnv, err = loadEnv(filepath.Join(scratch, "load")); err != nil {
 		return nil, err
@@ -235,7 +235,12 @@ func (f *Options) measure(ctx context.Context, r resolved, dir rundir.Dir, progr
 			if config.OwnClusters {
 				b.Scratch, b.Logs = filepath.Join(b.Scratch, v.Name), filepath.Join(logs, v.Name)
 			}
-			return b.Up(ctx, s, v, progress)
+			booting := progress
+			if p, ok := progress.(interface{ Side() leak.Progress }); ok && !config.OwnClusters { // builds go on
+				booting = p.Side()
+				defer booting.Status("")
+			}
+			return b.Up(ctx, s, v, booting)
 		}
 	}
 	record, err := runner.Run(ctx, config)

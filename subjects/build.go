@@ -36,6 +36,8 @@ type Builder struct {
 	HeapDump bool
 	// Cache is where binaries are kept, so that go build skips the link when nothing has changed.
 	Cache string
+	// Progress learns how many packages are compiled; nil learns nothing.
+	Progress leak.Progress
 	// Nice leaves the processors to others, where the machine has the nice command.
 	Nice bool
 }
@@ -110,6 +112,8 @@ type Recipe struct {
 
 	env  []string // for the go command, on top of what every build gets
 	nice bool
+	// compiled learns how many packages a build has compiled, nil if no one asks.
+	compiled func(packages int)
 }
 
 func (r Recipe) String() string {
@@ -196,7 +200,12 @@ func (b Builder) Build(ctx context.Context, r Recipe) (Built, error) {
 			}
 		}
 	}
-	if _, err := r.golang(ctx, "build", append(args, ".")...); err != nil {
+	r.compiled = func(packages int) {
+		if b.Progress != nil {
+			b.Progress.Status("building %s: %d packages compiled", what, packages)
+		}
+	}
+	if _, err := r.golang(ctx, "build", append(args, "-v", ".")...); err != nil {
 		return Built{}, fmt.Errorf("build %s: %w", what, err)
 	}
 	return built, nil
@@ -253,10 +262,37 @@ func (r Recipe) golang(ctx context.Context, command string, args ...string) (str
 	cmd.WaitDelay = 5 * time.Second // the compilers that a killed go command leaves hold the output open
 	var output, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &said
+	if r.compiled != nil {
+		cmd.Stderr = &packageCounter{to: &said, report: r.compiled}
+	}
 	if err := cmd.Run(); err != nil {
 		return "", goFailure(ctx, err, said.String(), r.Folder, cmd.Args)
 	}
 	return output.String(), nil
+}
+
+// packageCounter counts the lines of go build -v that name a package, and passes on everything else.
+type packageCounter struct {
+	to     *bytes.Buffer
+	report func(packages int)
+	rest   []byte
+	count  int
+}
+
+func (c *packageCounter) Write(p []byte) (int, error) {
+	c.rest = append(c.rest, p...)
+	for {
+		line, rest, ok := bytes.Cut(c.rest, []byte("\n"))
+		if !ok {
+			return len(p), nil
+		}
+		if c.rest = rest; bytes.ContainsAny(line, " :\t") || len(line) == 0 {
+			c.to.Write(append(line, '\n'))
+			continue
+		}
+		c.count++
+		c.report(c.count)
+	}
 }
 
 func goFailure(ctx context.Context, err error, said, folder string, args []string) error {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
@@ -27,13 +28,19 @@ type Launcher struct {
 	// one that it is about.
 	With []leak.Module
 
+	// building guards what follows: a variant can run while Build makes the next one.
+	building sync.Mutex
 	// built is what Build made, by variant.
 	built map[string]Built
 	own   *OwnSource
 }
 
 // Own is the folder that the variants were built from, nil where none was.
-func (l *Launcher) Own() *OwnSource { return l.own }
+func (l *Launcher) Own() *OwnSource {
+	l.building.Lock()
+	defer l.building.Unlock()
+	return l.own
+}
 
 // hasProgram reports whether there is a program to start. Otherwise the program already runs, or the subject consists
 // only of components of the cluster.
@@ -52,10 +59,14 @@ func (l *Launcher) Build(ctx context.Context, v leak.Variant) error {
 	if err != nil {
 		return err
 	}
+	l.building.Lock()
 	if l.own == nil { // as it was before the first of them: what is changed during a build may be in it or not
 		l.own = &OwnSource{files: rooted(folder), built: time.Now()}
 	}
-	built, err := l.Builder.Build(ctx, l.recipe(folder, v))
+	builder := l.Builder
+	builder.Nice = builder.Nice || len(l.built) > 0 // a variant that is built may be measured now
+	l.building.Unlock()
+	built, err := builder.Build(ctx, l.recipe(folder, v))
 	if err != nil {
 		return err
 	}
@@ -63,6 +74,8 @@ func (l *Launcher) Build(ctx context.Context, v leak.Variant) error {
 	if err := linkOrCopy(built.Path, binary); err != nil {
 		return fmt.Errorf("build %s: %w", v.Name, err)
 	}
+	l.building.Lock()
+	defer l.building.Unlock()
 	if l.built == nil {
 		l.built = map[string]Built{}
 	}
@@ -187,7 +200,10 @@ func (l *Launcher) start(ctx context.Context, v leak.Variant, c leak.Cluster, lo
 }
 
 func (l *Launcher) launch(v leak.Variant, log string) (leak.Launch, error) {
-	program := l.built[v.Name].Path
+	l.building.Lock()
+	built := l.built[v.Name]
+	l.building.Unlock()
+	program := built.Path
 	args := slices.Concat(l.Spec.Args, v.Args)
 	if len(l.Spec.Command) > 0 {
 		var err error
@@ -202,7 +218,7 @@ func (l *Launcher) launch(v leak.Variant, log string) (leak.Launch, error) {
 	info := Info(program)
 	info.Command = append(info.Command, args...)
 	info.Placement = leak.PlacementProcess
-	info.Modfile, info.Rewrite, info.HeapDump = v.Modfile, l.built[v.Name].Rewrite, l.built[v.Name].HeapDump
+	info.Modfile, info.Rewrite, info.HeapDump = v.Modfile, built.Rewrite, built.HeapDump
 	for i, m := range info.Modules {
 		if r := info.Rewrite; r != nil && r.Module == m.Path+" "+m.Version {
 			info.Modules[i].Replace = "a copy with another " + r.Func // and not where it lies on this machine

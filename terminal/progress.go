@@ -18,11 +18,12 @@ import (
 	"github.com/leakrig/leakrig/rundir"
 )
 
-// quietInterval is the silence after which a status line is written to a log, so that a CI log shows that a long
-// build continues.
-const quietInterval = 20 * time.Second
+// quietInterval is the silence after which the status is written to a log, so that a CI log shows that a long build
+// continues. With redrawInterval, a log has a line at least every 15 seconds.
+const quietInterval = 13 * time.Second
 
-// redrawInterval is how often the line on a terminal is redrawn with the remaining time.
+// redrawInterval is how often the line on a terminal is redrawn with the remaining time, and how often a silence is
+// checked.
 const redrawInterval = time.Second
 
 // Progress writes to standard error: lines that stay, and on a terminal one line that is replaced.
@@ -37,7 +38,10 @@ type Progress struct {
 	width func() int
 	last  time.Time              // when something was last written
 	line  func(width int) string // the status line, nil where there is none
-	drawn bool                   // it is on the screen
+	plain string                 // what a log gets of it
+	since time.Time              // when it was set
+	side  string                 // the status of what runs at the same time
+	drawn bool                   // the line is on the screen
 	stop  chan struct{}          // ends the redrawing
 }
 
@@ -96,26 +100,71 @@ func (p *Progress) Watch(s leak.Standing) {
 	p.show(standing(0, s, -1), func(width int) string { return standing(width, s, time.Since(start)) })
 }
 
+// Side returns a progress for something that runs at the same time. Its status is shown after the other one. An empty
+// status ends it.
+func (p *Progress) Side() leak.Progress { return side{p} }
+
+type side struct{ *Progress }
+
+func (s side) Status(format string, args ...any) {
+	text := s.text(format, args...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.side = text; s.line == nil {
+		s.since = time.Now()
+	}
+	s.refresh()
+}
+
 // show replaces the status line. plain is what a CI log gets of it after a silence.
 func (p *Progress) show(plain string, line func(width int) string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if plain != p.plain {
+		p.plain, p.since = plain, time.Now()
+	}
+	p.line = line
+	p.refresh()
+}
+
+// refresh shows the status, and keeps it up to date.
+func (p *Progress) refresh() {
 	if p.Silent {
 		return
 	}
-	if p.width == nil {
-		if time.Since(p.last) >= quietInterval {
-			p.last = time.Now()
-			fmt.Fprintln(p.w, plain)
-		}
-		return
-	}
-	p.line = line
 	p.draw()
 	if p.stop == nil {
 		p.stop = make(chan struct{})
 		go p.redraw(p.stop)
 	}
+}
+
+// status returns the status line for a terminal of this width, "" if there is none.
+func (p *Progress) status(width int) string {
+	switch {
+	case p.line == nil:
+		return fit(width, p.side)
+	case p.side == "":
+		return p.line(width)
+	}
+	return fit(width, p.line(0)+"; "+p.side)
+}
+
+// quiet writes the status into a log after a silence, with the time that it has not changed.
+func (p *Progress) quiet() {
+	if time.Since(p.last) < quietInterval {
+		return
+	}
+	parts := slices.DeleteFunc([]string{p.plain, p.side}, func(s string) bool { return s == "" })
+	if len(parts) == 0 {
+		return
+	}
+	line := strings.Join(parts, "; ")
+	if d := time.Since(p.since).Round(time.Second); d >= quietInterval {
+		line += fmt.Sprintf(" (for %s)", d)
+	}
+	p.last = time.Now()
+	fmt.Fprintln(p.w, line)
 }
 
 func (p *Progress) redraw(stop chan struct{}) {
@@ -140,7 +189,7 @@ func (p *Progress) Done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clear()
-	p.line = nil
+	p.line, p.plain, p.side = nil, "", ""
 	if p.stop != nil {
 		close(p.stop)
 		p.stop = nil
@@ -150,10 +199,14 @@ func (p *Progress) Done() {
 // draw writes the line over the last one, with wrapping disabled: the terminal may have become narrower, or show a
 // character wider than one column.
 func (p *Progress) draw() {
-	if p.line == nil {
+	if p.width == nil {
+		p.quiet()
 		return
 	}
-	fmt.Fprintf(p.w, "\r\x1b[?7l%s\x1b[K\x1b[?7h", p.line(p.width()))
+	if p.line == nil && p.side == "" {
+		return
+	}
+	fmt.Fprintf(p.w, "\r\x1b[?7l%s\x1b[K\x1b[?7h", p.status(p.width()))
 	p.drawn = true
 }
 

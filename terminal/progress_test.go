@@ -3,6 +3,7 @@ package terminal
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -105,6 +106,27 @@ func TestProgressInALog(t *testing.T) {
 	if got, want := s.String(), "built\\u001b[31m\nleaky: round 4/8, settling  123 op/s\n"; got != want || len(s.Odd) > 0 {
 		t.Errorf("got %q %q, want %q", got, s.Odd, want)
 	}
+}
+
+// TestProgressKeepsTalking checks that a log has a line every 15 seconds while one thing takes long, with what runs at
+// the same time.
+func TestProgressKeepsTalking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := screen.New(200)
+		p := &Progress{w: s, last: time.Now()}
+		side := p.Side()
+		p.Status("leaky: building")
+		side.Status("building kube-apiserver")
+		time.Sleep(31 * time.Second)
+		side.Status("")
+		time.Sleep(14 * time.Second)
+		p.Done()
+		time.Sleep(time.Minute)
+		want := "leaky: building; building kube-apiserver (for 13s)\nleaky: building; building kube-apiserver (for 26s)\nleaky: building (for 39s)\n"
+		if got := s.String(); got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+	})
 }
 
 func TestWantsPlain(t *testing.T) {
