@@ -25,7 +25,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/leakrig/leakrig/cluster/apiserver"
+	"github.com/leakrig/leakrig/cluster/engine"
 	"github.com/leakrig/leakrig/cluster/nodeimage"
+	"github.com/leakrig/leakrig/cluster/subjectpod"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/subjects"
 )
@@ -38,21 +41,21 @@ func reachFromEveryNode(t *testing.T, c *kindCluster) {
 		t.Fatal(err)
 	}
 	defer s.Stop(ctx)
-	found, err := s.(*pod).current(ctx)
+	found, err := s.(*subjectpod.Pod).Current(ctx)
 	// The kubelet reports the pod's address shortly after the subject has started to answer.
 	for deadline := time.Now().Add(10 * time.Second); err == nil && found.Status.PodIP == "" && time.Now().Before(deadline); {
 		time.Sleep(100 * time.Millisecond)
-		found, err = s.(*pod).current(ctx)
+		found, err = s.(*subjectpod.Pod).Current(ctx)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	nodes, err := c.engine.run(ctx, "ps", "--filter", "label="+clusterLabel+"="+c.name, "--format", "{{.Names}}")
+	nodes, err := c.engine.Run(ctx, "ps", "--filter", "label="+engine.ClusterLabel+"="+c.name, "--format", "{{.Names}}")
 	if err != nil || len(strings.Fields(nodes)) != c.Info().Nodes {
 		t.Fatalf("nodes %q %v", nodes, err)
 	}
 	for node := range strings.FieldsSeq(nodes) {
-		out, err := c.engine.run(ctx, "exec", node, "curl", "-s", "-m", "5", "http://"+found.Status.PodIP+":8080/healthz")
+		out, err := c.engine.Run(ctx, "exec", node, "curl", "-s", "-m", "5", "http://"+found.Status.PodIP+":8080/healthz")
 		if err != nil || out != "ok" {
 			t.Errorf("from %s: %q %v", node, out, err)
 		}
@@ -70,7 +73,7 @@ func mustClose(t *testing.T, c leak.Cluster) {
 func needsKind(t *testing.T) *Kind {
 	t.Helper()
 	ctx := context.Background()
-	e, err := detectEngine(ctx)
+	e, err := engine.Detect(ctx)
 	if err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal(err)
@@ -88,7 +91,7 @@ func needsKind(t *testing.T) *Kind {
 		if left := containersOf(t, ""); left != "" {
 			t.Errorf("containers are left: %s", left)
 		}
-		left, err := e.volumes(ctx)
+		left, err := e.Volumes(ctx)
 		maps.DeleteFunc(left, func(cluster string, _ []string) bool { return !strings.HasPrefix(cluster, "leakrig-") })
 		if err != nil || len(left) > 0 {
 			t.Errorf("volumes are left: %v %v", left, err)
@@ -100,12 +103,12 @@ func needsKind(t *testing.T) *Kind {
 // containersOf lists the containers of a run's cluster, or with "" of every cluster, whether they live or not.
 func containersOf(t *testing.T, run string) string {
 	t.Helper()
-	e, err := detectEngine(context.Background())
+	e, err := engine.Detect(context.Background())
 	if err != nil {
 		t.Error(err)
 		return ""
 	}
-	found, err := e.run(context.Background(), "ps", "-a", "-q", "--filter", "name=leakrig-"+run)
+	found, err := e.Run(context.Background(), "ps", "-a", "-q", "--filter", "name=leakrig-"+run)
 	if err != nil {
 		t.Error(err)
 	}
@@ -139,10 +142,10 @@ func TestKindPodman(t *testing.T) {
 	conformKind(t, "podman")
 }
 
-func conformKind(t *testing.T, engine string) {
-	t.Setenv(kindsEngine, engine)
+func conformKind(t *testing.T, name string) {
+	t.Setenv(engine.KindVariable, name)
 	k := needsKind(t)
-	if engine == "podman" {
+	if name == "podman" {
 		fmt.Println("MET podman")
 	}
 	conform(t, k, "conformance", 3, func(leak.BootOptions) bool { return containersOf(t, "conformance") != "" })
@@ -293,7 +296,7 @@ func createPod(t *testing.T, kubeconfig string) {
 // attach is the existing provider on a cluster that is there: it leaves nothing behind.
 func attach(t *testing.T, kubeconfig string) {
 	ctx := context.Background()
-	x := &Existing{Options: Options{KubeconfigFile: kubeconfig, Protected: []string{"prod"}, Cache: t.TempDir()}}
+	x := &Existing{Options{Access: apiserver.Access{KubeconfigFile: kubeconfig, Protected: []string{"prod"}}, Cache: t.TempDir()}}
 	conform(t, x, "attached-conformance", 0, nil)
 	o := leak.BootOptions{Run: "attached", Scratch: t.TempDir(), Logs: t.TempDir(), Progress: testProgress{t}}
 	if err := x.Preflight(ctx, o); err != nil {
@@ -307,12 +310,12 @@ func attach(t *testing.T, kubeconfig string) {
 	}
 	createPod(t, c.Kubeconfig())
 	a := c.(*attached)
-	namespace, err := a.client.CoreV1().Namespaces().Get(ctx, a.namespace, metav1.GetOptions{})
+	namespace, err := a.Client.CoreV1().Namespaces().Get(ctx, a.Namespace, metav1.GetOptions{})
 	if err != nil || namespace.Labels[leak.RunLabel] != "attached" {
 		t.Errorf("%v, labels %v", err, namespace.Labels)
 	}
 	// Another user deletes the namespace during the run.
-	if err := a.client.CoreV1().Namespaces().Delete(ctx, a.namespace, metav1.DeleteOptions{}); err != nil {
+	if err := a.Client.CoreV1().Namespaces().Delete(ctx, a.Namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Check(ctx); err == nil || !strings.Contains(err.Error(), "namespace leakrig-attached of this run") || leak.Hint(err) == "" {
@@ -323,7 +326,7 @@ func attach(t *testing.T, kubeconfig string) {
 	}
 	breakOff(t, x, o, took)
 	// Neither this run's nor, of what conform has tried, that of a boot which was cancelled or had no place.
-	namespaces, err := a.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: leak.RunLabel})
+	namespaces, err := a.Client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: leak.RunLabel})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,25 +367,25 @@ func sweepKilled(t *testing.T, x *Existing, a *attached, o leak.BootOptions) {
 		if run == "killed" {
 			namespace.Labels = map[string]string{leak.RunLabel: run}
 		}
-		if _, err := a.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+		if _, err := a.Client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		// As workers have it whose commands run in another namespace.
 		rights := metav1.ObjectMeta{Name: "workers-of-" + run, Labels: map[string]string{leak.RunLabel: run}}
-		_, err1 := a.client.RbacV1().Roles("default").Create(ctx, &rbacv1.Role{ObjectMeta: rights}, metav1.CreateOptions{})
-		_, err2 := a.client.RbacV1().RoleBindings("default").Create(ctx, &rbacv1.RoleBinding{
+		_, err1 := a.Client.RbacV1().Roles("default").Create(ctx, &rbacv1.Role{ObjectMeta: rights}, metav1.CreateOptions{})
+		_, err2 := a.Client.RbacV1().RoleBindings("default").Create(ctx, &rbacv1.RoleBinding{
 			ObjectMeta: rights, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: rights.Name},
 		}, metav1.CreateOptions{})
 		if err := errors.Join(err1, err2); err != nil {
 			t.Fatal(err)
 		}
 		o.Run = run
-		data, err := json.Marshal(x.claim(o))
+		data, err := json.Marshal(x.Access.Claim(o.Run))
 		if err == nil {
-			err = os.MkdirAll(claimsDir(x.Cache), 0o700)
+			err = os.MkdirAll(apiserver.ClaimsDir(x.Cache), 0o700)
 		}
 		if err == nil {
-			err = os.WriteFile(filepath.Join(claimsDir(x.Cache), run+".json"), data, 0o600) // and nobody holds it
+			err = os.WriteFile(filepath.Join(apiserver.ClaimsDir(x.Cache), run+".json"), data, 0o600) // and nobody holds it
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -393,24 +396,24 @@ func sweepKilled(t *testing.T, x *Existing, a *attached, o leak.BootOptions) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if claims, err := filepath.Glob(filepath.Join(claimsDir(x.Cache), "*")); err != nil || len(claims) != 1 || filepath.Base(claims[0]) != "next.json" {
+	if claims, err := filepath.Glob(filepath.Join(apiserver.ClaimsDir(x.Cache), "*")); err != nil || len(claims) != 1 || filepath.Base(claims[0]) != "next.json" {
 		t.Errorf("claims while the run lives: %v %v", claims, err)
 	}
 	if err := c.Close(ctx); err != nil {
 		t.Error(err)
 	}
 	for run, stays := range map[string]bool{"killed": false, "foreign": true} {
-		left, err := a.client.CoreV1().Namespaces().Get(ctx, leak.NamespaceOf(run), metav1.GetOptions{})
+		left, err := a.Client.CoreV1().Namespaces().Get(ctx, leak.NamespaceOf(run), metav1.GetOptions{})
 		if there := err == nil && left.DeletionTimestamp == nil; there != stays {
 			t.Errorf("%s: %v, %v", run, there, err)
 		}
 	}
-	roles, err1 := a.client.RbacV1().Roles("default").List(ctx, metav1.ListOptions{LabelSelector: leak.RunLabel})
-	bindings, err2 := a.client.RbacV1().RoleBindings("default").List(ctx, metav1.ListOptions{LabelSelector: leak.RunLabel})
+	roles, err1 := a.Client.RbacV1().Roles("default").List(ctx, metav1.ListOptions{LabelSelector: leak.RunLabel})
+	bindings, err2 := a.Client.RbacV1().RoleBindings("default").List(ctx, metav1.ListOptions{LabelSelector: leak.RunLabel})
 	if err := errors.Join(err1, err2); err != nil || len(roles.Items)+len(bindings.Items) > 0 {
 		t.Errorf("%d roles and %d bindings of workers are left, %v", len(roles.Items), len(bindings.Items), err)
 	}
-	if claims, err := filepath.Glob(filepath.Join(claimsDir(x.Cache), "*")); err != nil || len(claims) > 0 {
+	if claims, err := filepath.Glob(filepath.Join(apiserver.ClaimsDir(x.Cache), "*")); err != nil || len(claims) > 0 {
 		t.Errorf("claims after it: %v %v", claims, err)
 	}
 }
@@ -474,7 +477,7 @@ func runPods(t *testing.T, runner leak.PodRunner) {
 		if fds, err := fs.ReadDir(target.Proc, "fd"); err != nil || len(fds) < 3 {
 			t.Errorf("descriptors: %d %v", len(fds), err)
 		}
-		checkResident(t, s.(*pod), string(status))
+		checkResident(t, s.(*subjectpod.Pod), string(status))
 		if got := s.Info().Placement; got != leak.PlacementPod {
 			t.Errorf("placement %s", got)
 		}
@@ -486,12 +489,12 @@ func runPods(t *testing.T, runner leak.PodRunner) {
 		}
 		deadline := time.Now().Add(20 * time.Second)
 		for {
-			found, err := s.(*pod).current(ctx)
+			found, err := s.(*subjectpod.Pod).Current(ctx)
 			if err != nil {
 				break // there is none
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("stopped, and 20 s later %s is still there: %s", found.Name, podState(found))
+				t.Fatalf("stopped, and 20 s later %s is still there: %s", found.Name, apiserver.PodState(found))
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -512,12 +515,12 @@ func runPods(t *testing.T, runner leak.PodRunner) {
 	})
 	for name, c := range map[string]struct {
 		plant, died, hint string
-		end               func(t *testing.T, s *pod)
+		end               func(t *testing.T, s *subjectpod.Pod)
 	}{
-		"a pod that is killed for its memory": {"heap", "exit code 137", "subject.limits", func(t *testing.T, s *pod) {
-			client := &http.Client{Transport: s.target.Transport(), Timeout: 5 * time.Second}
+		"a pod that is killed for its memory": {"heap", "exit code 137", "subject.limits", func(t *testing.T, s *subjectpod.Pod) {
+			client := &http.Client{Transport: s.Target().Transport(), Timeout: 5 * time.Second}
 			for range 5000 { // of a MiB each
-				if resp, err := client.Post(s.target.URL+"/work", "", nil); err == nil {
+				if resp, err := client.Post(s.Target().URL+"/work", "", nil); err == nil {
 					resp.Body.Close()
 				}
 				if s.Err() != nil {
@@ -526,18 +529,18 @@ func runPods(t *testing.T, runner leak.PodRunner) {
 			}
 		}},
 		// Its container starts again within a second, and is not the subject that was measured.
-		"a pod that ends and starts again": {"nothing", "Error, exit code 137", "see ", func(t *testing.T, s *pod) {
-			stat, err := fs.ReadFile(s.target.Proc, "stat")
+		"a pod that ends and starts again": {"nothing", "Error, exit code 137", "see ", func(t *testing.T, s *subjectpod.Pod) {
+			stat, err := fs.ReadFile(s.Target().Proc, "stat")
 			if err == nil {
 				pid, _, _ := strings.Cut(string(stat), " ")
-				_, err = runner.(*kindCluster).engine.run(ctx, "exec", s.node, "kill", "-9", pid)
+				_, err = runner.(*kindCluster).engine.Run(ctx, "exec", nodeOf(s), "kill", "-9", pid)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 		}},
-		"a pod that is deleted": {"nothing", "the pod is gone", "see ", func(t *testing.T, s *pod) {
-			if err := s.client.CoreV1().Pods(s.namespace).Delete(ctx, s.name, metav1.DeleteOptions{}); err != nil {
+		"a pod that is deleted": {"nothing", "the pod is gone", "see ", func(t *testing.T, s *subjectpod.Pod) {
+			if err := s.Client.CoreV1().Pods(s.Namespace).Delete(ctx, nameOf(s), metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -550,7 +553,7 @@ func runPods(t *testing.T, runner leak.PodRunner) {
 				t.Fatal(err)
 			}
 			defer s.Stop(ctx)
-			c.end(t, s.(*pod))
+			c.end(t, s.(*subjectpod.Pod))
 			for deadline := time.Now().Add(time.Minute); s.Err() == nil; time.Sleep(50 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("it lives on")
@@ -572,7 +575,7 @@ func runPods(t *testing.T, runner leak.PodRunner) {
 }
 
 // checkResident holds the kubelet's figure, which the process probe falls back on, against /proc's.
-func checkResident(t *testing.T, p *pod, status string) {
+func checkResident(t *testing.T, p *subjectpod.Pod, status string) {
 	t.Helper()
 	_, rest, _ := strings.Cut(status, "VmRSS:")
 	var kib float64
@@ -581,7 +584,7 @@ func checkResident(t *testing.T, p *pod, status string) {
 	}
 	asked := time.Now()
 	for {
-		rss, read, err := p.resident(context.Background())
+		rss, read, err := p.Resident(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -670,3 +673,6 @@ type testProgress struct{ t *testing.T }
 
 func (p testProgress) Log(format string, args ...any) { p.t.Logf(format, args...) }
 func (p testProgress) Status(string, ...any)          {}
+
+func nodeOf(p *subjectpod.Pod) string { _, node := p.Place(); return node }
+func nameOf(p *subjectpod.Pod) string { name, _ := p.Place(); return name }

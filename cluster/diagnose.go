@@ -10,6 +10,7 @@ import (
 	"runtime"
 
 	"github.com/leakrig/leakrig/cluster/binaries"
+	"github.com/leakrig/leakrig/cluster/engine"
 	"github.com/leakrig/leakrig/cluster/nodeimage"
 	"github.com/leakrig/leakrig/leak"
 )
@@ -31,7 +32,7 @@ func Diagnose(ctx context.Context, o Options) []Diagnosis {
 	} else {
 		control.Err = leak.WithHint(errors.New("not in the cache yet"), "the first run on the embedded control plane downloads them, or builds them in some minutes")
 	}
-	e, engineErr := detectEngine(ctx)
+	e, engineErr := engine.Detect(ctx)
 	return []Diagnosis{
 		control,
 		{"container engine", "kind", string(e), engineErr},
@@ -40,7 +41,7 @@ func Diagnose(ctx context.Context, o Options) []Diagnosis {
 	}
 }
 
-func diagnoseNodeImage(ctx context.Context, e engine, o Options) Diagnosis {
+func diagnoseNodeImage(ctx context.Context, e engine.Engine, o Options) Diagnosis {
 	d := Diagnosis{What: "node image " + DefaultVersion, For: "kind"}
 	if e == "" {
 		d.Err = leak.WithHint(errors.New("unknown without an engine"), "start one first")

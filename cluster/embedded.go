@@ -17,7 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/leakrig/leakrig/cluster/apiserver"
 	"github.com/leakrig/leakrig/cluster/binaries"
+	"github.com/leakrig/leakrig/cluster/component"
 	"github.com/leakrig/leakrig/leak"
 )
 
@@ -48,17 +50,17 @@ type Embedded struct {
 func (e *Embedded) Preflight(_ context.Context, o leak.BootOptions) error {
 	switch {
 	case o.Spec.Nodes > 1:
-		return usage("use --cluster kind", "%d nodes: the embedded control plane has none", o.Spec.Nodes)
+		return leak.Usage("use --cluster kind", "%d nodes: the embedded control plane has none", o.Spec.Nodes)
 	case o.Pods:
-		return usage("use --cluster kind, or --placement process", "a subject as a pod: the embedded control plane has no nodes")
+		return leak.Usage("use --cluster kind, or --placement process", "a subject as a pod: the embedded control plane has no nodes")
 	case o.Workers:
-		return usage("use --cluster kind, or leave workers out", "load from workers: the embedded control plane has no nodes to run them")
+		return leak.Usage("use --cluster kind, or leave workers out", "load from workers: the embedded control plane has no nodes to run them")
 	case o.LoadsPods:
-		return usage("use --cluster kind", "load on pods that run: the embedded control plane has no nodes, so none does")
+		return leak.Usage("use --cluster kind", "load on pods that run: the embedded control plane has no nodes, so none does")
 	case len(o.Node) > 0:
-		return usage("use --cluster kind", "commands of the node at other versions: the embedded control plane has no nodes")
+		return leak.Usage("use --cluster kind", "commands of the node at other versions: the embedded control plane has no nodes")
 	}
-	return observable(o, leak.KubeAPIServer)
+	return component.Observable(o, leak.KubeAPIServer)
 }
 
 // Boot starts etcd and kube-apiserver on loopback ports.
@@ -81,7 +83,7 @@ func (e *Embedded) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, 
 		return nil, errors.Join(err, p.Close(ctx))
 	}
 	p.info.BootTime = time.Since(start).Seconds()
-	if err := p.fill(ctx, o.Fixtures, o.Progress); err != nil {
+	if err := p.Fill(ctx, o.Fixtures, o.Progress); err != nil {
 		return nil, errors.Join(err, p.Close(ctx))
 	}
 	return p, nil
@@ -98,7 +100,7 @@ func (e *Embedded) binaries(ctx context.Context, o leak.BootOptions) (binaries.P
 
 // plane is a running control plane.
 type plane struct {
-	*connection
+	*apiserver.Connection
 	control *envtest.ControlPlane
 	info    leak.ClusterInfo
 	files   []*os.File
@@ -202,13 +204,13 @@ func (p *plane) prepare(ctx context.Context, o leak.BootOptions) error {
 	if err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
-	if p.connection, err = connect(ctx, config, o); err != nil {
+	if p.Connection, err = apiserver.Connect(ctx, config, o); err != nil {
 		return err
 	}
 	if err := p.defaultNamespace(ctx); err != nil {
 		return err
 	}
-	p.info.Kubernetes, err = p.version()
+	p.info.Kubernetes, err = p.Version()
 	return err
 }
 
@@ -217,19 +219,24 @@ func (p *plane) defaultNamespace(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
-		_, err := p.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
+		_, err := p.Client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
 		if err == nil {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("namespace default: %w", err)
-		case <-time.After(readyPoll):
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
 
 func (p *plane) Info() leak.ClusterInfo { return p.info }
+
+// Observe reaches the API server.
+func (p *plane) Observe(ctx context.Context, spec leak.ComponentSpec, _ leak.Subject) (leak.Subject, error) {
+	return component.Observe(ctx, p.Connection, spec)
+}
 
 // Close stops the API server, then etcd. It is bounded by envtest's own timeouts.
 func (p *plane) Close(context.Context) error {

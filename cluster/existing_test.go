@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/leakrig/leakrig/cluster/apiserver"
 	"github.com/leakrig/leakrig/leak"
 )
 
@@ -49,7 +50,7 @@ func TestInCluster(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("HOME", t.TempDir())
 
-	x := &Existing{account: account}
+	x := &Existing{Options{Access: apiserver.Access{Account: account}}}
 	ctx := context.Background()
 	if err := x.Preflight(ctx, leak.BootOptions{}); err != nil {
 		t.Fatal(err)
@@ -78,43 +79,6 @@ func TestInCluster(t *testing.T) {
 		if !strings.Contains(strings.Join(said, "\n"), want) {
 			t.Errorf("%q was not asked, but %q", want, said)
 		}
-	}
-}
-
-// TestInClusterOnlyThere checks that flags override the pod's cluster, and that the error names what the pod lacks.
-func TestInClusterOnlyThere(t *testing.T) {
-	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
-	t.Setenv("HOME", t.TempDir())
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, current-context: mine, contexts: [{name: mine, context: {cluster: c, user: u}}], clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: u, user: {}}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name, host, env string
-		options         Options
-		want            string // the current context, or the text of an error
-	}{
-		{"outside of a pod", "", "", Options{}, `no context ""`},
-		{"a pod without a service account", "10.0.0.1", "", Options{}, "in a pod without a service account"},
-		{"a kubeconfig is named", "10.0.0.1", "", Options{KubeconfigFile: kubeconfig}, "mine"},
-		{"a kubeconfig is in the environment", "10.0.0.1", kubeconfig, Options{}, "mine"},
-		{"a context is named that is not there", "10.0.0.1", "", Options{Context: "other"}, `no context "other"`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Setenv("KUBERNETES_SERVICE_HOST", c.host)
-			t.Setenv("KUBERNETES_SERVICE_PORT", "443")
-			if c.env != "" {
-				t.Setenv("KUBECONFIG", c.env)
-			}
-			config, err := (&Existing{Options: c.options, account: t.TempDir()}).load()
-			if err != nil {
-				if !strings.Contains(err.Error(), c.want) || leak.Hint(err) == "" {
-					t.Errorf("%v (hint %q), want %q", err, leak.Hint(err), c.want)
-				}
-			} else if config.CurrentContext != c.want {
-				t.Errorf("context %s, want %s", config.CurrentContext, c.want)
-			}
-		})
 	}
 }
 

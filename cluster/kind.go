@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,8 +19,15 @@ import (
 	kind "sigs.k8s.io/kind/pkg/cluster"
 	"sigs.k8s.io/kind/pkg/cluster/nodes"
 
+	"github.com/leakrig/leakrig/cluster/apiserver"
+	"github.com/leakrig/leakrig/cluster/component"
+	"github.com/leakrig/leakrig/cluster/engine"
+	"github.com/leakrig/leakrig/cluster/images"
+	"github.com/leakrig/leakrig/cluster/node"
 	"github.com/leakrig/leakrig/cluster/nodeimage"
+	"github.com/leakrig/leakrig/cluster/subjectpod"
 	"github.com/leakrig/leakrig/cluster/upstream"
+	"github.com/leakrig/leakrig/cluster/workers"
 	"github.com/leakrig/leakrig/leak"
 )
 
@@ -28,8 +35,6 @@ const (
 	bootTimeout   = 4 * time.Minute
 	deleteTimeout = 45 * time.Second
 	logsTimeout   = 30 * time.Second
-	// stopTimeout bounds the requests that take away what one run has made in a cluster.
-	stopTimeout = 30 * time.Second
 	// networkTimeout bounds the wait for the pod networks of all nodes.
 	networkTimeout = 30 * time.Second
 )
@@ -56,7 +61,7 @@ type nodeImage struct {
 
 // Boot creates a cluster, or attaches to a matching kept one if the options allow that.
 func (k *Kind) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, error) {
-	e, err := detectEngine(ctx)
+	e, err := engine.Detect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -70,12 +75,12 @@ func (k *Kind) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, erro
 		}
 	}
 	start := time.Now()
-	c := &kindCluster{cache: k.Cache, engine: e, name: "leakrig-" + o.Run, image: image, logs: o.Logs, progress: o.Progress, pins: o.Node, keep: k.Keep, workers: workerSource{k.WorkerImage, k.WorkerRig, o.Programs}, kubeconfigFile: filepath.Join(o.Scratch, "admin.kubeconfig")}
+	c := &kindCluster{cache: k.Cache, engine: e, name: "leakrig-" + o.Run, image: image, logs: o.Logs, progress: o.Progress, pins: o.Node, keep: k.Keep, workers: images.Workers{Image: k.WorkerImage, Rig: k.WorkerRig, Programs: o.Programs}, kubeconfigFile: filepath.Join(o.Scratch, "admin.kubeconfig")}
 	if k.Keep || k.Reuse && c.adopt(ctx, k, o.Spec.Nodes) {
 		c.name = keptName(e, image, o.Spec.Nodes)
 		c.kubeconfigFile = keptKubeconfig(k.Cache, c.name)
 	}
-	if c.inUse, err = use(k.Cache, c.name); err != nil {
+	if c.inUse, err = engine.Use(k.Cache, c.name); err != nil {
 		return nil, err
 	}
 	if err := c.boot(ctx, k, o); err != nil {
@@ -89,7 +94,7 @@ func (k *Kind) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, erro
 		return nil, errors.Join(err, c.Close(ctx))
 	}
 	c.info.BootTime = time.Since(start).Seconds()
-	if c.info.Pinned, err = c.pinned(ctx); err != nil {
+	if c.info.Pinned, err = c.parts().Pinned(ctx); err != nil {
 		return nil, errors.Join(err, c.Close(ctx))
 	}
 	return c, nil
@@ -98,15 +103,15 @@ func (k *Kind) Boot(ctx context.Context, o leak.BootOptions) (leak.Cluster, erro
 // Preflight looks for an engine that answers and for a node image, and makes the one that the pins ask
 // for.
 func (k *Kind) Preflight(ctx context.Context, o leak.BootOptions) error {
-	if err := noFixtures(o.Fixtures, "kind"); err != nil {
+	if err := apiserver.NoFixtures(o.Fixtures, "kind"); err != nil {
 		return err
 	}
 	if o.Workers {
-		if err := (workerSource{k.WorkerImage, k.WorkerRig, o.Programs}).check(); err != nil {
+		if err := (images.Workers{Image: k.WorkerImage, Rig: k.WorkerRig, Programs: o.Programs}).Check(); err != nil {
 			return err
 		}
 	}
-	e, err := detectEngine(ctx)
+	e, err := engine.Detect(ctx)
 	if err != nil {
 		return err
 	}
@@ -118,14 +123,14 @@ func (k *Kind) Preflight(ctx context.Context, o leak.BootOptions) error {
 }
 
 // overlay lays the commands that the pins name over a node image.
-func (k *Kind) overlay(ctx context.Context, e engine, image nodeImage, o leak.BootOptions) (nodeImage, error) {
+func (k *Kind) overlay(ctx context.Context, e engine.Engine, image nodeImage, o leak.BootOptions) (nodeImage, error) {
 	var err error
 	image.ref, err = nodeimage.Overlay(ctx, nodeimage.Options{Engine: string(e), Cache: k.Cache, Progress: o.Progress}, image.ref, o.Node)
 	return image, err
 }
 
 // image chooses the node image: leakrig's own where the engine has it, else kind's, pulled.
-func (k *Kind) image(ctx context.Context, e engine, o leak.BootOptions) (nodeImage, error) {
+func (k *Kind) image(ctx context.Context, e engine.Engine, o leak.BootOptions) (nodeImage, error) {
 	version := o.Spec.Kubernetes
 	if version == "" {
 		version = DefaultVersion
@@ -141,11 +146,11 @@ func (k *Kind) image(ctx context.Context, e engine, o leak.BootOptions) (nodeIma
 		ref = "kindest/node:" + o.Spec.Kubernetes
 	}
 	ref = "docker.io/" + ref // podman takes no name without its host
-	if _, err := e.run(ctx, "image", "inspect", ref); err == nil {
+	if _, err := e.Run(ctx, "image", "inspect", ref); err == nil {
 		return nodeImage{ref: ref}, nil
 	}
 	o.Progress.Log("pulling %s", ref)
-	if _, err := e.outputNoTimeout(ctx, "pull", ref); err != nil {
+	if _, err := e.OutputNoTimeout(ctx, "pull", ref); err != nil {
 		return nodeImage{}, leak.WithMachineHint(fmt.Errorf("no node image: %w", err),
 			"`leakrig node-image build` makes one from upstream modules (Linux, root, some minutes)")
 	}
@@ -154,8 +159,8 @@ func (k *Kind) image(ctx context.Context, e engine, o leak.BootOptions) (nodeIma
 
 // kindCluster is a running kind cluster.
 type kindCluster struct {
-	*connection
-	engine         engine
+	*apiserver.Connection
+	engine         engine.Engine
 	name           string
 	image          nodeImage
 	kubeconfigFile string // of the cluster's administrator
@@ -165,10 +170,8 @@ type kindCluster struct {
 	pins           []leak.NodePin
 	// keep leaves the cluster running; reused says that an earlier run has left it.
 	keep, reused bool
-	// pods counts the subjects that ran, for the names of their objects.
-	pods atomic.Int32
 	// workers provides the image of workers. It is loaded into the nodes on first use.
-	workers     workerSource
+	workers     images.Workers
 	workerImage string
 	// cache is leakrig's folder for what outlives a run.
 	cache string
@@ -199,7 +202,7 @@ func (c *kindCluster) boot(ctx context.Context, k *Kind, o leak.BootOptions) err
 		c.reused = true
 		return nil
 	}
-	if left, err := c.engine.removeUnused(ctx, k.Cache, killedNames, false); err != nil {
+	if left, err := removeUnused(ctx, c.engine, k.Cache, killedNames, false); err != nil {
 		o.Progress.Log("%v", err) // it is not this run's business
 	} else if len(left) > 0 {
 		o.Progress.Log("removed what a run that was killed has left: cluster %s", strings.Join(left, ", "))
@@ -207,7 +210,7 @@ func (c *kindCluster) boot(ctx context.Context, k *Kind, o leak.BootOptions) err
 	// Remove the remains of a kept cluster that no longer answers.
 	removing, removed := context.WithTimeoutCause(ctx, deleteTimeout, fmt.Errorf("the engine did not delete it in %s", deleteTimeout))
 	defer removed()
-	if err := c.engine.remove(removing, c.name, 0); err != nil {
+	if err := c.engine.Remove(removing, c.name, 0); err != nil {
 		return err
 	}
 	os.Remove(c.kubeconfigFile)
@@ -232,10 +235,10 @@ func (c *kindCluster) claim(ctx context.Context, k *Kind, o leak.BootOptions) (e
 	if !c.keep && !c.reused {
 		return nil
 	}
-	if _, err := sweep(ctx, k.Cache, func(other claim) bool { return other.Kubeconfig == c.kubeconfigFile }); err != nil {
+	if _, err := apiserver.Sweep(ctx, k.Cache, func(other apiserver.Claim) bool { return other.Kubeconfig == c.kubeconfigFile }); err != nil {
 		o.Progress.Log("%v", err) // it is not this run's business
 	}
-	c.release, err = claim{Kubeconfig: c.kubeconfigFile, Run: o.Run, Namespace: leak.NamespaceOf(o.Run)}.take(k.Cache)
+	c.release, err = apiserver.Claim{Kubeconfig: c.kubeconfigFile, Run: o.Run, Namespace: leak.NamespaceOf(o.Run)}.Take(k.Cache)
 	return err
 }
 
@@ -280,7 +283,7 @@ func (c *kindCluster) attach(ctx context.Context, o leak.BootOptions) error {
 	if err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
-	if c.connection, err = connect(ctx, config, o); err != nil {
+	if c.Connection, err = apiserver.Connect(ctx, config, o); err != nil {
 		return err
 	}
 	if c.image.own {
@@ -288,7 +291,7 @@ func (c *kindCluster) attach(ctx context.Context, o leak.BootOptions) error {
 			return err
 		}
 	}
-	version, err := c.version()
+	version, err := c.Version()
 	c.info = leak.ClusterInfo{Provider: "kind", Kubernetes: version, Nodes: max(o.Spec.Nodes, 1), NodeImage: c.image.ref, Reused: c.reused}
 	return err
 }
@@ -304,7 +307,7 @@ func (c *kindCluster) route(ctx context.Context) error {
 			if at.Name == to.Name {
 				continue
 			}
-			if _, err := c.engine.run(ctx, "exec", at.Name, "ip", "route", "replace", to.Spec.PodCIDR, "via", internalIP(to)); err != nil {
+			if _, err := c.engine.Run(ctx, "exec", at.Name, "ip", "route", "replace", to.Spec.PodCIDR, "via", internalIP(to)); err != nil {
 				return fmt.Errorf("route from %s to %s: %w", at.Name, to.Name, err)
 			}
 		}
@@ -317,7 +320,7 @@ func (c *kindCluster) networked(ctx context.Context) (*corev1.NodeList, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, networkTimeout, fmt.Errorf("not all of them have a pod network and an address after %s", networkTimeout))
 	defer cancel()
 	for {
-		list, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		list, err := c.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err == nil && !slices.ContainsFunc(list.Items, func(n corev1.Node) bool { return n.Spec.PodCIDR == "" || internalIP(n) == "" }) {
 			return list, nil
 		}
@@ -340,12 +343,50 @@ func internalIP(n corev1.Node) string {
 
 func (c *kindCluster) Info() leak.ClusterInfo { return c.info }
 
+// Observe reaches a component of the cluster.
+func (c *kindCluster) Observe(ctx context.Context, spec leak.ComponentSpec, program leak.Subject) (leak.Subject, error) {
+	return c.parts().Observe(ctx, spec, program)
+}
+
+func (c *kindCluster) parts() *component.Kind {
+	return &component.Kind{Connection: c.Connection, Engine: c.engine, Name: c.name, Pins: c.pins}
+}
+
+// RunPod runs the program as a Deployment of one pod.
+func (c *kindCluster) RunPod(ctx context.Context, l leak.Launch) (leak.Subject, error) {
+	image, err := c.loadImage(ctx, l.Program, l.Aliases)
+	if err != nil {
+		return nil, err
+	}
+	return subjectpod.Run(ctx, c.Connection, l, image, func(ctx context.Context, at, pod string) (fs.FS, error) {
+		return node.Node{Engine: c.engine, Name: at}.PodProc(ctx, c.Namespace, pod)
+	}, c.progress)
+}
+
+// RunWorkers runs workers in the cluster, from an image of leakrig's own binary and of the programs that they run.
+func (c *kindCluster) RunWorkers(ctx context.Context, w leak.Work) ([]leak.WorkerEnd, error) {
+	if c.workers.Image != "" {
+		return workers.Run(ctx, c.Connection, c.workers.Image, corev1.PullIfNotPresent, w)
+	}
+	if c.workerImage == "" {
+		ref, image, err := c.workers.Build()
+		if err == nil {
+			err = c.putImage(ctx, ref, image)
+		}
+		if err != nil {
+			return nil, err
+		}
+		c.workerImage = ref
+	}
+	return workers.Run(ctx, c.Connection, c.workerImage, corev1.PullNever, w)
+}
+
 // nodes are the cluster's node containers, through kind's library.
 func (c *kindCluster) nodes() ([]nodes.Node, error) {
 	return kindProvider(c.engine).ListInternalNodes(c.name)
 }
 
-func kindProvider(e engine, options ...kind.ProviderOption) *kind.Provider {
+func kindProvider(e engine.Engine, options ...kind.ProviderOption) *kind.Provider {
 	option := kind.ProviderWithDocker()
 	if e == "podman" {
 		option = kind.ProviderWithPodman()
@@ -355,40 +396,40 @@ func kindProvider(e engine, options ...kind.ProviderOption) *kind.Provider {
 
 // Check adds to the API server's answer whether the engine still does.
 func (c *kindCluster) Check(ctx context.Context) error {
-	err := c.connection.Check(ctx)
+	err := c.Connection.Check(ctx)
 	if err == nil {
 		return nil
 	}
 	short, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	out, engineErr := c.engine.run(short, "inspect", "-f", "{{.State.Status}}", c.name+"-control-plane")
+	out, engineErr := c.engine.Run(short, "inspect", "-f", "{{.State.Status}}", c.name+"-control-plane")
 	if engineErr != nil {
-		return leak.WithHint(fmt.Errorf("the cluster has vanished: %w", errors.Join(err, engineErr)), "is the container engine still running? %s", c.hint)
+		return leak.WithHint(fmt.Errorf("the cluster has vanished: %w", errors.Join(err, engineErr)), "is the container engine still running? %s", c.Hint)
 	}
-	return leak.WithHint(fmt.Errorf("%w (its container is %s)", err, out), "%s", c.hint)
+	return leak.WithHint(fmt.Errorf("%w (its container is %s)", err, out), "%s", c.Hint)
 }
 
 // Close deletes the cluster, or only the run's namespace where the cluster is kept.
 func (c *kindCluster) Close(ctx context.Context) error {
 	defer c.inUse()
-	if c.reused && c.connection == nil {
+	if c.reused && c.Connection == nil {
 		return nil // nothing of this run is in it
 	}
-	if c.keep && c.connection == nil {
+	if c.keep && c.Connection == nil {
 		// It is not whole, but another run may have taken it since.
 		c.inUse()
-		unlock, free := unused(c.cache, c.name)
+		unlock, free := engine.Unused(c.cache, c.name)
 		if !free {
 			return nil
 		}
 		defer unlock()
 	}
-	if (c.keep || c.reused) && c.connection != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	if (c.keep || c.reused) && c.Connection != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), apiserver.StopTimeout)
 		defer cancel()
 		c.progress.Log("kept for --reuse: cluster %s, kubeconfig %s (leakrig clean removes it)", c.name, c.kubeconfigFile)
 		// The kept cluster's own controllers see it through; the next run has another namespace.
-		_, err := c.deleteNamespace(ctx)
+		_, err := c.DeleteNamespace(ctx)
 		if err == nil {
 			c.release()
 		}
@@ -410,5 +451,5 @@ func (c *kindCluster) discard(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 	defer cancel()
 	os.Remove(c.kubeconfigFile)
-	return c.engine.remove(ctx, c.name, 500*time.Millisecond)
+	return c.engine.Remove(ctx, c.name, 500*time.Millisecond)
 }

@@ -1,9 +1,11 @@
-// Package cluster boots the clusters that subjects talk to, and runs subjects as pods in them. It holds
-// the providers, one file each. It does not run subjects as processes (package subjects) and does not
-// put load on anything.
+// Package cluster boots the clusters that subjects talk to. It holds the providers, one file each, with a prefix for
+// what only one provider needs. Packages below it run subjects, workers and components in them.
 package cluster
 
-import "github.com/leakrig/leakrig/leak"
+import (
+	"github.com/leakrig/leakrig/cluster/apiserver"
+	"github.com/leakrig/leakrig/leak"
+)
 
 // Options are what the command line says about clusters.
 type Options struct {
@@ -13,11 +15,7 @@ type Options struct {
 	ControlPlane string
 	// Keep leaves a kind cluster running after the run; Reuse takes one that was kept, if it fits.
 	Keep, Reuse bool
-	// KubeconfigFile and Context name an existing cluster; "" is what kubectl would take.
-	KubeconfigFile, Context string
-	// Yes runs on a context that looks like production: one with a word of Protected in its name.
-	Yes       bool
-	Protected []string
+	apiserver.Access
 	// WorkerImage is the image of workers, which the nodes pull; "" where a provider makes it of WorkerRig, a
 	// static binary of leakrig for Linux, and loads it into the nodes. "" is the binary that runs.
 	WorkerImage, WorkerRig string

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leakrig/leakrig/cluster"
+	"github.com/leakrig/leakrig/cluster/apiserver"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
 	"github.com/leakrig/leakrig/rundir"
@@ -49,7 +49,7 @@ type Options struct {
 	// Heap is set if the heap is read, too.
 	Heap            bool
 	Bounds          Bounds
-	Cluster         cluster.Options
+	Cluster         apiserver.Access
 	RunsDir, Format string
 }
 

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/leakrig/leakrig/cluster"
+	"github.com/leakrig/leakrig/cluster/fleetpods"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/subjects"
 )
@@ -43,7 +43,7 @@ func (f *Options) lister(stdin io.Reader) (Lister, error) {
 			return reachTarget(address, f.Pprof, f.Access(), port, path)
 		}}, nil
 	}
-	pods, err := cluster.NewPods(f.Cluster, cluster.PodQuery{Selector: f.Selector, Namespace: f.Namespace, All: f.AllNamespaces, Port: f.Port, Forward: f.Via == ViaForward})
+	pods, err := fleetpods.New(f.Cluster, fleetpods.Query{Selector: f.Selector, Namespace: f.Namespace, All: f.AllNamespaces, Port: f.Port, Forward: f.Via == ViaForward})
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func reachTarget(address, pprof string, access leak.Access, port int, path strin
 
 // podLister lists pods as targets.
 type podLister struct {
-	pods        *cluster.Pods
+	pods        *fleetpods.Pods
 	port        int
 	pprof       string
 	metricsPort int

@@ -58,3 +58,8 @@ func (e *UsageError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the problem itself.
 func (e *UsageError) Unwrap() error { return e.Err }
+
+// Usage returns a UsageError with a hint.
+func Usage(hint, format string, args ...any) error {
+	return &UsageError{WithHint(fmt.Errorf(format, args...), "%s", hint)}
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leakrig/leakrig/cluster"
+	"github.com/leakrig/leakrig/cluster/engine"
 	"github.com/leakrig/leakrig/cluster/nodeimage"
 	"github.com/leakrig/leakrig/session"
 	"github.com/leakrig/leakrig/terminal"
@@ -65,14 +66,14 @@ earlier builds.`,
 			if err != nil {
 				return err
 			}
-			e, err := cluster.Engine(c.Context())
+			e, err := engine.Detect(c.Context())
 			if err != nil {
 				return err
 			}
 			progress := terminal.NewProgress(os.Stderr)
 			defer progress.Done()
 			start := time.Now()
-			ref, err := nodeimage.Build(c.Context(), nodeimage.Options{Kubernetes: kubernetes, Engine: e, Cache: cache, Progress: progress})
+			ref, err := nodeimage.Build(c.Context(), nodeimage.Options{Kubernetes: kubernetes, Engine: string(e), Cache: cache, Progress: progress})
 			if err != nil {
 				return err
 			}

@@ -7,13 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leakrig/leakrig/cluster"
+	"github.com/leakrig/leakrig/cluster/images"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/rundir"
 )
 
 func imageCommand() *cobra.Command {
-	var image cluster.RigImage
+	var image images.Rig
 	var output string
 	c := &cobra.Command{
 		Use:   "image",
@@ -28,12 +28,12 @@ build subjects from source.`,
   leakrig image --output nightly.tar --tag registry.example.com/nightly:v1 --add ./my-service`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if image.Rig == "" {
+			if image.Binary == "" {
 				self, err := os.Executable()
 				if err != nil {
 					return leak.WithHint(err, "--rig names the binary")
 				}
-				image.Rig = self
+				image.Binary = self
 			}
 			if image.Version == "" {
 				image.Version = version()
@@ -52,7 +52,7 @@ build subjects from source.`,
 	}
 	c.Flags().StringVarP(&output, "output", "o", "leakrig.tar", "`file` to write to")
 	c.Flags().StringVar(&image.Tag, "tag", "leakrig.local/leakrig:latest", "name of the image")
-	c.Flags().StringVar(&image.Rig, "rig", "", "leakrig binary, a `file` (default: the running one)")
+	c.Flags().StringVar(&image.Binary, "rig", "", "leakrig binary, a `file` (default: the running one)")
 	c.Flags().StringVar(&image.Version, "version-label", "", "version in the label of the image (default: that of leakrig)")
 	c.Flags().StringArrayVar(&image.Programs, "add", nil, "additional program, a `file` (repeatable)")
 	return c

@@ -6,18 +6,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leakrig/leakrig/cluster"
+	"github.com/leakrig/leakrig/cluster/workers"
 	"github.com/leakrig/leakrig/load"
 )
 
 // workerCommand is what the pods of workers run.
 func workerCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:    cluster.WorkerCommand,
+		Use:    workers.Command,
 		Short:  "Perform a worker's part of the load, in a pod that leakrig run has made",
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return cluster.RunWorker(c.Context(), func(ctx context.Context, w cluster.Worker) ([]byte, error) {
+			return workers.Main(c.Context(), func(ctx context.Context, w workers.Worker) ([]byte, error) {
 				return load.Work(ctx, w.Order, w.Index, w.Kubeconfig, w.Begin)
 			})
 		},
