@@ -287,6 +287,11 @@ func badLoad(warmup []leak.Tally, shots []leak.Snapshot, excused excused) string
 			return fmt.Sprintf("%d of %d operations (%s) failed%s", l.failed, l.attempted, name, mostFrequent(l.errors))
 		}
 	}
+	for _, name := range names {
+		if l := loads[name]; l.fault && l.attempted == 0 {
+			return fmt.Sprintf("the fault %s was never injected: the load ended before it began", name)
+		}
+	}
 	if !attempted || shots[len(shots)-1].Operations <= shots[0].Operations {
 		return noOperations
 	}

@@ -170,4 +170,9 @@ func TestErrors(t *testing.T) {
 	if why := badLoad(nil, fault.Snapshots, excused{failed: map[string]float64{"": 1}}); !strings.Contains(why, "1 of 10 operations (cut) failed") {
 		t.Errorf("%q", why)
 	}
+	never := failing(0, 0)
+	never.Snapshots[1].Load = append(never.Snapshots[1].Load, leak.Tally{Action: "cut", Fault: "cut"})
+	if why := badLoad(nil, never.Snapshots, excused{}); !strings.Contains(why, "the fault cut was never injected") {
+		t.Errorf("%q", why)
+	}
 }

@@ -194,6 +194,8 @@ type Target struct {
 	// are for the subject gives each of them one in turn, the first of the list first, and tallies their shares
 	// in the list's order.
 	Replicas []Target
+	// Freeze stops the processes of the subject (true) or continues them (false); nil if leakrig did not start them here.
+	Freeze func(stop bool) error
 	// Env has additional environment variables for programs that run as load.
 	Env []string
 	// InCluster returns URL as pods of the cluster reach it; nil where they cannot.

@@ -15,14 +15,11 @@ func (x variant) LoadLines() []string {
 		if !judged && l.Open == nil && l.Fault == "" {
 			continue
 		}
-		line := "load " + l.Action + ": "
 		if l.Fault != "" {
-			line = "fault " + l.Action + ": " + l.Fault + ", "
+			lines = append(lines, fmt.Sprintf("fault %s: %s, %s", l.Action, l.Fault, count(l.Attempted, "injection")))
+			continue
 		}
-		line += count(l.Attempted, "operation") + ", " + failedShare(l)
-		if l.Fault == "" {
-			line += fmt.Sprintf(", p50 %s, p99 %s, max %s", seconds(l.P50), seconds(l.P99), seconds(l.Max))
-		}
+		line := fmt.Sprintf("load %s: %s, %s, p50 %s, p99 %s, max %s", l.Action, count(l.Attempted, "operation"), failedShare(l), seconds(l.P50), seconds(l.P99), seconds(l.Max))
 		if l.Open != nil {
 			line += "; " + openLoad(l.Open)
 		}

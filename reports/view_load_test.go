@@ -21,7 +21,7 @@ func TestLoadLines(t *testing.T) {
 	text := render(t, "text", in)
 	joined := strings.Join(strings.Fields(text), " ")
 	for _, want := range []string{
-		"fault cut: cut of backend for 2s, 5 operations, none failed",
+		"fault cut: cut of backend for 2s, 5 injections",
 		"load post: 400 operations, 1 % failed, p50 2.0 ms, p99 98 ms, max 102 ms; arrivals at 200 a second, at most 41 unfinished, 3 waited for a place, started at most 1.2 ms late",
 	} {
 		if !strings.Contains(joined, want) {

@@ -35,7 +35,9 @@ func (p *pace) idles() { p.idling = true }
 func (p *pace) loaded(tallies []leak.Tally) {
 	operations, seconds := 0, 0.0
 	for _, t := range tallies {
-		operations, seconds = operations+t.Attempted, seconds+t.Seconds
+		if t.Fault == "" {
+			operations, seconds = operations+t.Attempted, seconds+t.Seconds
+		}
 	}
 	if seconds > 0 {
 		p.rate = float64(operations) / seconds

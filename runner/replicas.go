@@ -68,12 +68,19 @@ func (m *measurement) together(do func(i int, one *measurement) error) error {
 	return errors.Join(errs...)
 }
 
-// perform runs one action. Replicas take their turns over all rounds: first comes who has had least of it.
-func (m *measurement) perform(ctx context.Context, block leak.Block[leak.Action]) (leak.Tally, error) {
+// perform runs one action on the target that through returns; nil changes nothing. Replicas take their turns over all rounds: first comes who has had least of it.
+func (m *measurement) perform(ctx context.Context, block leak.Block[leak.Action], through func(leak.Target) (leak.Target, error)) (leak.Tally, error) {
+	if through == nil {
+		through = func(t leak.Target) (leak.Target, error) { return t, nil }
+	}
 	target := m.subject.Target()
 	target.Env = m.LoadEnv
 	n := len(m.replicas)
 	if n == 0 {
+		target, err := through(target)
+		if err != nil {
+			return leak.Tally{}, err
+		}
 		return m.act(ctx, block, target)
 	}
 	got := m.turns[block.Name]
@@ -86,6 +93,10 @@ func (m *measurement) perform(ctx context.Context, block leak.Block[leak.Action]
 		replica := m.replicas[(first+i)%n].subject.Target()
 		replica.Env = m.LoadEnv
 		target.Replicas = append(target.Replicas, replica)
+	}
+	target, err := through(target)
+	if err != nil {
+		return leak.Tally{}, err
 	}
 	tally, err := m.act(ctx, block, target)
 	if len(tally.Shares) != n {

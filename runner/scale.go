@@ -59,7 +59,7 @@ func (m *measurement) loadScaled(ctx context.Context, actions []leak.Block[leak.
 		scaled[i] = b
 		if s, ok := b.Value.(leak.Scaler); ok {
 			scaled[i].Value = s.Scaled(size)
-		} else {
+		} else if fault(b) == nil {
 			times = size
 		}
 	}
@@ -189,7 +189,9 @@ func (m *measurement) goesAway(base, last, before, now *leak.Snapshot) bool {
 func loadTime(tallies []leak.Tally) time.Duration {
 	seconds := 0.0
 	for _, t := range tallies {
-		seconds += t.Seconds
+		if t.Fault == "" { // faults act at the same time
+			seconds += t.Seconds
+		}
 	}
 	return time.Duration(seconds * float64(time.Second))
 }

@@ -123,7 +123,7 @@ func sumTallies(all []leak.Tally) []leak.Tally {
 		i := slices.IndexFunc(sums, func(s leak.Tally) bool { return s.Action == t.Action })
 		if i < 0 {
 			i = len(sums)
-			sums = append(sums, leak.Tally{Action: t.Action})
+			sums = append(sums, leak.Tally{Action: t.Action, Fault: t.Fault})
 			errors[t.Action] = map[leak.ErrorCount]int{}
 		}
 		s := &sums[i]

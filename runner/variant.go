@@ -253,7 +253,10 @@ func (m *measurement) one(ctx context.Context, i int) error {
 func (m *measurement) load(ctx context.Context, actions []leak.Block[leak.Action]) ([]leak.Tally, error) {
 	var tallies []leak.Tally
 	for _, block := range actions {
-		tally, err := m.perform(ctx, block)
+		if fault(block) != nil {
+			continue
+		}
+		tally, injected, err := m.underFaults(ctx, block, faultsDuring(actions, block.Name))
 		if err == nil {
 			err = context.Cause(ctx)
 		}
@@ -262,12 +265,12 @@ func (m *measurement) load(ctx context.Context, actions []leak.Block[leak.Action
 		}
 		tally.Action = block.Name
 		m.next += tally.Attempted
-		if block.Name == m.Scenario.Spec.Operation || len(m.Scenario.Spec.Round) == 1 {
+		if m.Scenario.Spec.Counts(block.Name) {
 			for i, one := range m.each() {
 				one.counted += tally.Share(i).Attempted
 			}
 		}
-		tallies = append(tallies, tally)
+		tallies = append(append(tallies, tally), injected...)
 	}
 	return tallies, nil
 }

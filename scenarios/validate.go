@@ -592,15 +592,40 @@ func (v *validator) actions() {
 	validateBlocks(v.report, "spec.warmup.round", v.s.Spec.Warmup.Round)
 	v.reachable(list, actions)
 	v.reachable("spec.warmup.round", v.s.Spec.Warmup.Round)
+	v.faults(list, actions)
+	v.faults("spec.warmup.round", v.s.Spec.Warmup.Round)
 	v.workers(list, actions)
 	v.workers("spec.warmup.round", v.s.Spec.Warmup.Round)
 	const operation = "spec.operation"
 	switch {
 	case v.has(operation):
 		refer(v.report, operation, list, "action", v.s.Spec.Operation, actions)
-	case len(actions) > 1:
+	case len(v.s.Spec.Loads()) > 1:
 		names, _ := blockNames(actions)
 		v.add(operation, fmt.Sprintf("growth is counted per operation of one action: %s", strings.Join(names, ", ")), "is needed where a round has several actions")
+	}
+}
+
+// faults checks that faults act during load of the same round.
+func (v *validator) faults(list string, actions []leak.Block[leak.Action]) {
+	names, ok := blockNames(actions)
+	if !ok {
+		return
+	}
+	for i, b := range actions {
+		f, isFault := b.Value.(leak.Fault)
+		if !isFault {
+			continue
+		}
+		for _, name := range f.During() {
+			at := slices.Index(names, name)
+			path := child(blockPath(list, actions, i), "during")
+			if at < 0 {
+				v.add(path, choice(name, "actions here", names), "no action %s in the round", quote(name))
+			} else if _, other := actions[at].Value.(leak.Fault); other {
+				v.add(path, "name an action that is load", "%s is a fault, too", quote(name))
+			}
+		}
 	}
 }
 

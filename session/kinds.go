@@ -1,8 +1,11 @@
 package session
 
 import (
+	"slices"
+
 	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/cluster"
+	"github.com/leakrig/leakrig/faults"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/load"
 	"github.com/leakrig/leakrig/profiles"
@@ -11,7 +14,7 @@ import (
 
 // Kinds is all that a scenario may name.
 func Kinds() leak.Kinds {
-	k := leak.Kinds{Actions: load.Kinds(), Probes: profiles.Kinds(), Checks: checks.Kinds()}
+	k := leak.Kinds{Actions: slices.Concat(load.Kinds(), faults.Kinds()), Probes: profiles.Kinds(), Checks: checks.Kinds()}
 	for _, p := range cluster.Kinds(cluster.Options{}) {
 		k.Providers = append(k.Providers, p.Name)
 	}

@@ -217,7 +217,18 @@ func (r *running) Target() leak.Target {
 		Transport:  func() http.RoundTripper { return &http.Transport{MaxIdleConnsPerHost: maxIdle} },
 		Proc:       procOf(r.listener),
 		Process:    r.serving,
+		Freeze:     r.freeze,
 	}
+}
+
+// freeze stops or continues the processes of the program.
+func (r *running) freeze(stop bool) error {
+	select {
+	case <-r.done:
+		return errors.New("the subject has ended")
+	default:
+	}
+	return group.Freeze(r.cmd.Process.Pid, stop)
 }
 
 func (r *running) Info() leak.SubjectInfo { return r.process.Info }

@@ -352,8 +352,58 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// a killed leakrig can stop nothing: the kernel takes the subject along.
+// stateOf returns the state of a process, T if it is stopped.
+func stateOf(t *testing.T, pid int) string {
+	t.Helper()
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return rest[:1]
+}
+
+// TestFreeze checks that a freeze stops all processes of a subject, that its undo continues them, and that a frozen
+// subject ends with a stop.
+func TestFreeze(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("reads /proc")
+	}
+	s, _ := mustStart(t, "parent", asIs)
+	id, child := pid(t, s, "/pid"), pid(t, s, "/child")
+	for _, frozen := range []bool{true, false, true} {
+		if err := s.Target().Freeze(frozen); err != nil {
+			t.Fatal(err)
+		}
+		deadline := time.Now().Add(20 * time.Second)
+		for (stateOf(t, id) == "T") != frozen || (stateOf(t, child) == "T") != frozen {
+			if time.Now().After(deadline) {
+				t.Fatalf("frozen %v: the states are %s and %s", frozen, stateOf(t, id), stateOf(t, child))
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if !frozen {
+			pid(t, s, "/pid") // it answers again
+		}
+	}
+	if err := s.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	gone(t, id)
+	gone(t, child)
+	if err := s.Target().Freeze(true); err == nil {
+		t.Error("a subject that has ended was frozen")
+	}
+}
+
+// a killed leakrig can stop nothing: the kernel takes the subject along, also a frozen one.
 func TestRigKilled(t *testing.T) {
+	for _, frozen := range []bool{false, true} {
+		rigKilled(t, frozen)
+	}
+}
+
+func rigKilled(t *testing.T, frozen bool) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux notifies children of their parent's death")
 	}
@@ -387,6 +437,11 @@ func TestRigKilled(t *testing.T) {
 	id, err := strconv.Atoi(text)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if frozen {
+		if err := syscall.Kill(id, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := rig.Process.Kill(); err != nil {
 		t.Fatal(err)

@@ -10,3 +10,12 @@ func Terminate(pid int) { _ = syscall.Kill(-pid, syscall.SIGTERM) }
 
 // Kill kills the remaining processes of a group.
 func Kill(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
+
+// Freeze stops all processes of a group, or continues them.
+func Freeze(pid int, stop bool) error {
+	signal := syscall.SIGCONT
+	if stop {
+		signal = syscall.SIGSTOP
+	}
+	return syscall.Kill(-pid, signal)
+}
