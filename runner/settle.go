@@ -9,8 +9,17 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// pollsPerWindow is how often a quiet window is sampled, at least.
-const pollsPerWindow = 5
+// pollsPerWindow is how often a quiet window is sampled, at least. A dump of many goroutines costs the program more, so
+// a program with more than many is polled less often.
+const pollsPerWindow, pollsOfMany, many = 5, 4, 500
+
+// pollsOf returns how often a quiet window of a program with so many goroutines is sampled, at least.
+func pollsOf(goroutines int64) int {
+	if goroutines > many {
+		return pollsOfMany
+	}
+	return pollsPerWindow
+}
 
 // window holds the minima over one quiet window.
 type window struct {
@@ -89,10 +98,11 @@ type polling = func(ctx context.Context, before leak.Poll) (leak.Poll, error)
 // group's minimum over a window of spec.Quiet is lower than over the window before. Real programs have
 // background goroutines that come and go, so single readings are never compared, only minima. Growth
 // does not hold it up.
-func settle(ctx context.Context, spec leak.SettleSpec, poll polling) (settled, error) {
+// before is the last poll of the settling before, which saves reading sources that the program does not need.
+func settle(ctx context.Context, spec leak.SettleSpec, before leak.Poll, poll polling) (settled, error) {
 	start := time.Now()
 	deadline := start.Add(spec.Timeout.D())
-	s := settled{stacks: map[string]leak.Stack{}}
+	s := settled{stacks: map[string]leak.Stack{}, before: before}
 	for {
 		now, err := s.observe(ctx, spec.Quiet.D(), deadline, poll)
 		if err != nil {
@@ -132,9 +142,9 @@ func (s *settled) forget(before *window) {
 
 // observe polls over one quiet window.
 func (s *settled) observe(ctx context.Context, quiet time.Duration, deadline time.Time, poll polling) (*window, error) {
-	w := &window{}
+	w, polls := &window{}, pollsOf(s.before.Total)
 	end := time.Now().Add(quiet)
-	for w.polls < pollsPerWindow || time.Now().Before(end) {
+	for w.polls < polls || time.Now().Before(end) {
 		p, err := poll(ctx, s.before)
 		if err != nil {
 			return nil, err
@@ -154,7 +164,7 @@ func (s *settled) observe(ctx context.Context, quiet time.Duration, deadline tim
 		if w.torn {
 			break
 		}
-		if err := sleep(ctx, quiet/pollsPerWindow); err != nil {
+		if err := sleep(ctx, quiet/time.Duration(polls)); err != nil {
 			return nil, err
 		}
 	}

@@ -62,9 +62,9 @@ func TestSettle(t *testing.T) {
 			map[string]int64{"a": 4},
 		},
 		{
-			"without end: one goroutine fewer at every poll", one(func(i int64) int64 { return 1000 - i }),
-			false, 30 * 5, "after 30s 1 groups of goroutines were still shrinking, one from 856 to 851 in 1s: select at main.a", 851,
-			map[string]int64{"a": 851},
+			"without end: one goroutine fewer at every poll", one(func(i int64) int64 { return 400 - i }),
+			false, 30 * 5, "after 30s 1 groups of goroutines were still shrinking, one from 256 to 251 in 1s: select at main.a", 251,
+			map[string]int64{"a": 251},
 		},
 		{
 			"growth does not hold it up", one(func(i int64) int64 { return i }),
@@ -101,7 +101,7 @@ func TestSettle(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun, i := time.Now(), int64(0)
-				s, err := settle(t.Context(), settleSpec, func(context.Context, leak.Poll) (leak.Poll, error) {
+				s, err := settle(t.Context(), settleSpec, leak.Poll{}, func(context.Context, leak.Poll) (leak.Poll, error) {
 					i++
 					return c.poll(i - 1), nil
 				})
@@ -133,7 +133,7 @@ func TestSettleEndsEarly(t *testing.T) {
 	for _, at := range []int{0, 3, 5, 12} { // at once, within a window, between two, later on
 		synctest.Test(t, func(t *testing.T) {
 			i := -1
-			_, err := settle(t.Context(), settleSpec, func(context.Context, leak.Poll) (leak.Poll, error) {
+			_, err := settle(t.Context(), settleSpec, leak.Poll{}, func(context.Context, leak.Poll) (leak.Poll, error) {
 				if i++; i == at {
 					return leak.Poll{}, broken
 				}
@@ -146,7 +146,7 @@ func TestSettleEndsEarly(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			i, begun := -1, time.Now()
-			_, err := settle(ctx, settleSpec, func(context.Context, leak.Poll) (leak.Poll, error) {
+			_, err := settle(ctx, settleSpec, leak.Poll{}, func(context.Context, leak.Poll) (leak.Poll, error) {
 				if i++; i == at {
 					begun = time.Now()
 					cancel(interrupted)
@@ -184,5 +184,31 @@ func TestMinimaOfEverySource(t *testing.T) {
 		if got := reading.Sample.Groups[source]; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, want %+v", source, got, want)
 		}
+	}
+}
+
+// TestSettleLargeProgram checks that a program with many goroutines is polled less often, and that the poll of the
+// settling before says which source it needs.
+func TestSettleLargeProgram(t *testing.T) {
+	for _, c := range []struct {
+		total int64
+		polls int
+	}{{many, 2 * pollsPerWindow}, {many + 1, 2 * pollsOfMany}} {
+		bubble(t, "", func(t *testing.T) {
+			first := true
+			s, err := settle(t.Context(), settleSpec, leak.Poll{Source: "dump", Total: c.total}, func(_ context.Context, before leak.Poll) (leak.Poll, error) {
+				if first && (before.Source != "dump" || before.Total != c.total) {
+					t.Errorf("the first poll got %+v", before)
+				}
+				first = false
+				return polled("dump", map[string]int64{"stays": c.total}), nil
+			})
+			if err != nil || !s.result.Settled || s.result.Polls != c.polls {
+				t.Errorf("%d goroutines: %v, %+v, want %d polls", c.total, err, s.result, c.polls)
+			}
+			if want := 2 * settleSpec.Quiet.D().Seconds(); s.result.Seconds != want {
+				t.Errorf("%d goroutines: settled in %v s, want %v", c.total, s.result.Seconds, want)
+			}
+		})
 	}
 }

@@ -41,6 +41,8 @@ type measurement struct {
 	// round, and reading their activity while only their counters were read before it.
 	vitals            map[string]leak.Vitals
 	activity, reading []leak.Activity
+	// polled has the source and total of the last poll, by probe.
+	polled map[string]leak.Poll
 	// began is when the time budget began, and size how many times the actions' operations the round has; both are
 	// for a scenario that has one.
 	began time.Time
@@ -479,12 +481,16 @@ func (m *measurement) settle(ctx context.Context) (settlement, error) {
 		if !ok || target.Dump != nil {
 			continue
 		}
-		s, err := settle(ctx, spec, func(ctx context.Context, before leak.Poll) (leak.Poll, error) {
+		s, err := settle(ctx, spec, m.polled[probe.Name], func(ctx context.Context, before leak.Poll) (leak.Poll, error) {
 			return poller.Poll(ctx, target, before)
 		})
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", probe.Name, err)
 		}
+		if m.polled == nil {
+			m.polled = map[string]leak.Poll{}
+		}
+		m.polled[probe.Name] = leak.Poll{Total: s.before.Total, Source: s.before.Source}
 		seconds, polls := all.worst.Seconds+s.result.Seconds, all.worst.Polls+s.result.Polls
 		if len(all.probes) == 0 || all.worst.Settled && !s.result.Settled {
 			all.worst = s.result
