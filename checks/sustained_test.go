@@ -590,3 +590,16 @@ func TestPowerCurve(t *testing.T) {
 		t.Logf("%s at %.0f operations a second:%s", tt.unit, tt.rate, text)
 	}
 }
+
+// Series in one unit have one floor in a sentence, the highest.
+func TestOneFloorPerUnit(t *testing.T) {
+	of := func(series, unit string, floor float64) leak.Finding {
+		f := leak.Finding{Series: series, Unit: unit, Floor: floor, Outcome: leak.Clean, Unbounded: true, BoundPerOperation: true}
+		f.Summary = headline(&f) + fmt.Sprintf(undetected, per(floor, unit))
+		return f
+	}
+	got := summaries([]leak.Finding{of("goroutine.count", "goroutines", 0.008), of("any", "goroutines", 0.01), of("heap.alloc", "bytes", 64), of("heap.stack", "bytes", 128)})
+	if want := "Nothing grows; a leak below 0.01 goroutines, 64 B of heap.alloc or 128 B of heap.stack per operation would not have been detected"; got != want {
+		t.Error(got)
+	}
+}
