@@ -27,8 +27,9 @@ type series struct {
 	outside string
 	points  []leak.Point
 	idle    *leak.Point
-	// idled is how many seconds after the last point that was taken.
-	idled float64
+	// idled is how many seconds after the last point that was taken, and settled how long the last point had settled
+	// since the load.
+	idled, settled float64
 	// objects is the growth of heap objects, if a probe counts them.
 	objects float64
 	// goroutines is how many came with the growth.
@@ -190,7 +191,8 @@ func (e evidence) read(s *series, value func(*leak.Snapshot) (float64, error)) e
 		}
 		p.Idle = true
 		s.idle = &p
-		s.idled = idle.Time.Sub(shots[len(shots)-1].Time).Seconds()
+		last := shots[len(shots)-1]
+		s.idled, s.settled = idle.Time.Sub(last.Time).Seconds(), last.Settle.Seconds
 	}
 	return nil
 }

@@ -211,7 +211,7 @@ func (u *sustained) lingered(f *leak.Finding) bool {
 	}
 	f.PerOperation, f.Low, f.High = 0, 0, 0
 	f.Summary = fmt.Sprintf("%s: %s linger for up to %.0f s and then go away; a leak below %s would not have been detected",
-		headline(f), per(max(u.longer.rate(), u.early), f.Unit), math.Ceil(s.idled/5)*5, per(f.Floor, f.Unit))
+		headline(f), per(max(u.longer.rate(), u.early), f.Unit), math.Ceil((s.idled+s.settled)/5)*5, per(f.Floor, f.Unit))
 	return true
 }
 

@@ -518,6 +518,9 @@ func TestJudgeWithoutABound(t *testing.T) {
 		{"a pool that is full", 10, 300, func(n float64) float64 { return min(n, 300) }, nil, leak.Clean, "the +300 before have stopped"},
 		{"one that fills in the last round", 10, 15000, func(n float64) float64 { return min(n, 15000) }, nil, leak.Inconclusive, "it is slowing down"},
 		{"ended by a timeout", 10, 1, leaks, nil, leak.Clean, "1.00 goroutines per operation linger for up to 5 s and then go away"},
+		{"ended by a timeout, some of it while the last round settled", 10, 1, leaks, func(r *leak.Record) {
+			r.Variants[0].Final().Settle.Seconds = 14
+		}, leak.Clean, "1.00 goroutines per operation linger for up to 20 s and then go away"},
 		{"drains slowly", 10, 15000, leaks, nil, leak.Inconclusive, "so it drains"},
 		{"too few rounds", 4, 300, leaks, nil, leak.Inconclusive, "a trend needs 5 rounds"},
 	} {
