@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/leakrig/leakrig/cluster"
@@ -16,6 +18,7 @@ import (
 	"github.com/leakrig/leakrig/profiles"
 	"github.com/leakrig/leakrig/rundir"
 	"github.com/leakrig/leakrig/session"
+	"github.com/leakrig/leakrig/subjects"
 	"github.com/leakrig/leakrig/terminal"
 )
 
@@ -30,11 +33,19 @@ type Options struct {
 	Via  string
 	// Targets is a file with one URL per line.
 	Targets string
+	// Pyroscope is the URL of a Pyroscope server, Query selects its series, GroupBy names the labels that make a target,
+	// and Tenant its tenant. Profiles is a folder of pprof files. From is how long ago the first profile was taken.
+	Pyroscope, Query, Tenant string
+	GroupBy                  []string
+	Profiles                 string
+	From                     time.Duration
 	// Counter is the metric that counts operations, or CounterLabel the pprof label of goroutines. Metrics is the port
 	// and the path of the metrics.
 	Counter, CounterLabel, Metrics string
 	Every, For, Timeout            time.Duration
 	Concurrency                    int
+	// Given reports whether a flag was given.
+	Given func(flag string) bool
 	// Heap is set if the heap is read, too.
 	Heap            bool
 	Bounds          Bounds
@@ -113,14 +124,26 @@ func (f *Options) check() error {
 	bad := func(hint, problem string, args ...any) {
 		errs = append(errs, leak.WithHint(fmt.Errorf(problem, args...), "%s", hint))
 	}
-	if (f.Selector == "") == (f.Targets == "") {
-		bad("--selector reads pods, --targets a list of URLs", "give either --selector or --targets")
+	given := 0
+	for _, source := range []string{f.Selector, f.Targets, f.Pyroscope, f.Profiles} {
+		if source != "" {
+			given++
+		}
+	}
+	if given != 1 {
+		bad("--selector reads pods, --targets a list of URLs, --pyroscope and --profiles read stored profiles", "give one of --selector, --targets, --pyroscope and --profiles")
+	}
+	if f.stored() && (f.Counter != "" || f.CounterLabel != "") {
+		bad("leave it out", "--counter and --counter-label: stored profiles have no counter")
 	}
 	if f.Namespace != "" && f.AllNamespaces {
 		bad("leave one of them out", "--namespace and --all-namespaces: it is either")
 	}
 	if f.Counter != "" && f.CounterLabel != "" {
 		bad("leave one of them out", "--counter and --counter-label: operations are counted by either")
+	}
+	if f.stored() {
+		f.defaults()
 	}
 	if f.Every <= 0 || f.For < f.Every {
 		bad("as in --every 1m --for 30m", "--every %s --for %s: no two sweeps", f.Every, f.For)
@@ -135,6 +158,51 @@ func (f *Options) check() error {
 	return &leak.UsageError{Err: leak.WithHint(errors.Join(errs...), "%s", leak.Hint(errs[0]))}
 }
 
+// stored reports whether the profiles are those of the past.
+func (f *Options) stored() bool { return f.Pyroscope != "" || f.Profiles != "" }
+
+// storedPoints is how many points stored profiles are divided into by default.
+const storedPoints = 56
+
+// defaults sets the time that stored profiles are divided into, and bounds for a time that is far longer than that of a
+// live survey.
+func (f *Options) defaults() {
+	if !f.Given("every") {
+		f.Every = max(f.From/storedPoints, time.Second).Round(time.Second)
+	}
+	f.For = f.From - f.Every
+	if !f.Given("max-per-hour") {
+		f.Bounds.PerHour = 0
+	}
+	if !f.Given("max-heap-per-hour") {
+		f.Bounds.HeapPerHour = 0
+	}
+}
+
+// archive is where the stored profiles are, and how they are divided.
+func (f *Options) archive(progress leak.Progress) (*Stored, error) {
+	buckets := int(f.From / f.Every)
+	start := time.Now().Add(-f.From).Truncate(f.Every).Add(f.Every)
+	c := &Stored{From: start, Every: f.Every, Buckets: buckets, Concurrency: max(1, f.Concurrency), Progress: progress}
+	if f.Profiles != "" {
+		c.archive = &folder{path: f.Profiles, from: start, every: f.Every, buckets: buckets}
+		return c, nil
+	}
+	u, err := url.Parse(f.Pyroscope)
+	if err != nil {
+		return nil, &leak.UsageError{Err: errors.New("--pyroscope: not a URL")}
+	}
+	subject, err := subjects.Remote(u.String(), f.Pprof, f.Access())
+	if err != nil {
+		return nil, &leak.UsageError{Err: err}
+	}
+	c.archive = &pyroscope{
+		url: strings.TrimSuffix(rundir.ShownURL(u), "/"), query: f.Query, tenant: f.Tenant, transport: subject.Transport, groupBy: f.GroupBy,
+		from: start, every: f.Every, buckets: buckets,
+	}
+	return c, nil
+}
+
 // Survey observes a fleet: sweeps, judges and prints.
 func (f *Options) Survey(ctx context.Context, stdin io.Reader, out io.Writer) (int, error) {
 	if err := f.check(); err != nil {
@@ -143,9 +211,12 @@ func (f *Options) Survey(ctx context.Context, stdin io.Reader, out io.Writer) (i
 	if err := f.Absolute(); err != nil {
 		return 0, &leak.UsageError{Err: err}
 	}
-	lister, err := f.lister(stdin)
-	if err != nil {
-		return 0, err
+	var lister Lister
+	if !f.stored() {
+		var err error
+		if lister, err = f.lister(stdin); err != nil {
+			return 0, err
+		}
 	}
 	dir, err := session.NewRunDir(f.RunsDir, "fleet")
 	if err != nil {
@@ -158,19 +229,23 @@ func (f *Options) Survey(ctx context.Context, stdin io.Reader, out io.Writer) (i
 	f.KeepSecret(secrets...)
 	progress.Secrets = f.Hidden
 	args := session.KeptArgs(f.Args, nil, secrets)
-	sweep := profiles.NewSweep(f.CounterLabel)
-	config := Config{
-		Lister: lister, Poller: sweep, Vitals: profiles.Vitals, Every: f.Every, For: f.For,
-		Timeout: f.Timeout, Concurrency: max(1, f.Concurrency), Counter: cmp.Or(f.Counter, f.CounterLabel), Label: f.CounterLabel != "", Progress: progress,
-		Save: func(r *Record) error {
-			r.Leakrig, r.Command, r.Bounds = f.Version, args, f.Bounds
-			return r.Write(dir, secrets...)
-		},
+	save := func(r *Record) error {
+		r.Leakrig, r.Command, r.Bounds = f.Version, args, f.Bounds
+		return r.Write(dir, secrets...)
 	}
-	if f.Heap {
-		config.Heap = sweep.Heap()
+	if f.stored() {
+		err = f.readStored(ctx, progress, save)
+	} else {
+		sweep := profiles.NewSweep(f.CounterLabel)
+		config := Config{
+			Lister: lister, Poller: sweep, Vitals: profiles.Vitals, Every: f.Every, For: f.For, Save: save,
+			Timeout: f.Timeout, Concurrency: max(1, f.Concurrency), Counter: cmp.Or(f.Counter, f.CounterLabel), Label: f.CounterLabel != "", Progress: progress,
+		}
+		if f.Heap {
+			config.Heap = sweep.Heap()
+		}
+		_, err = Run(ctx, config)
 	}
-	_, err = Run(ctx, config)
 	progress.Done()
 	if err != nil {
 		return 0, err
@@ -180,6 +255,19 @@ func (f *Options) Survey(ctx context.Context, stdin io.Reader, out io.Writer) (i
 		return 0, err
 	}
 	return conclude(out, dir, record, f.Format, true, false)
+}
+
+// readStored reads stored profiles into a record.
+func (f *Options) readStored(ctx context.Context, progress leak.Progress, save func(*Record) error) error {
+	archive, err := f.archive(progress)
+	if err != nil {
+		return err
+	}
+	record, err := archive.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return save(record)
 }
 
 // conclude judges a fleet, prints the verdict and, where write is set, keeps it. Where withheld is set, its record

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -112,10 +111,15 @@ func stacksOf(p *profile.Profile, values string) (*groups, error) {
 // heapGroups groups the live part of a heap profile by allocation site. The values are the runtime's
 // own estimates, already scaled by the sampling rate.
 func heapGroups(p *profile.Profile) (*groups, error) {
-	objects, err1 := valueIndex(p, "inuse_objects")
-	space, err2 := valueIndex(p, "inuse_space")
-	if err := errors.Join(err1, err2); err != nil {
+	space, err := valueIndex(p, "inuse_space")
+	if err != nil {
 		return nil, err
+	}
+	objects := space // a stored profile may have only the bytes
+	if len(p.SampleType) > 1 {
+		if objects, err = valueIndex(p, "inuse_objects"); err != nil {
+			return nil, err
+		}
 	}
 	g, functions := newGroups(), functionNames(p)
 	if err := countable(p, functions); err != nil {
@@ -126,7 +130,11 @@ func heapGroups(p *profile.Profile) (*groups, error) {
 			continue
 		}
 		_, frames := unpark(framesOf(s, functions))
-		g.add(leak.Stack{Frames: frames}, s.Value[objects], s.Value[space])
+		count := s.Value[objects]
+		if objects == space {
+			count = 0
+		}
+		g.add(leak.Stack{Frames: frames}, count, s.Value[space])
 		if err := g.bounded(); err != nil {
 			return nil, err
 		}

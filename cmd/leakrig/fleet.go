@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,17 +16,20 @@ import (
 func (a *app) fleetCommand() *cobra.Command {
 	f := fleet.Options{Process: a.process()}
 	c := &cobra.Command{
-		Use:   "fleet --selector LABELS|--targets FILE",
+		Use:   "fleet --selector LABELS|--targets FILE|--pyroscope URL|--profiles FOLDER",
 		Short: "Observe many running processes under their existing load",
 		Long: `Read the goroutines and the sampled heap of many processes at a fixed interval, and report the stacks
 that grow, how many processes they grow in, and the worst of these. leakrig starts nothing and sends no load.
 The exit code is 1 if a process leaks.
 
---selector reads pods through the API server. --targets reads a list of URLs.`,
+--selector reads pods through the API server. --targets reads a list of URLs. --pyroscope and --profiles
+read profiles of the past, from a Pyroscope server or a folder with one subfolder per process.`,
 		Example: `  leakrig fleet --selector app=orders --all-namespaces --every 1m --for 30m
-  leakrig fleet --targets hosts.txt --counter http_requests_total`,
+  leakrig fleet --targets hosts.txt --counter http_requests_total
+  leakrig fleet --pyroscope http://pyroscope:4040 --query '{namespace="shop"}' --from 7d`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
+			f.Given = c.Flags().Changed
 			a.code, err = f.Survey(c.Context(), c.InOrStdin(), c.OutOrStdout())
 			return err
 		},
@@ -35,7 +41,14 @@ The exit code is 1 if a process leaks.
 	o.IntVar(&f.Port, "port", 6060, "port of pprof in the pods")
 	wordFlag(c, &f.Via, "via", fleet.ViaProxy, []string{fleet.ViaProxy, fleet.ViaForward}, "way to the pods; port-forward also reaches loopback addresses and costs more")
 	o.StringVar(&f.Targets, "targets", "", "`file` with one URL per line, read again before each sweep (-: standard input, read once)")
-	o.DurationVar(&f.Every, "every", time.Minute, "interval between sweeps")
+	o.StringVar(&f.Pyroscope, "pyroscope", "", "`URL` of a Pyroscope server whose stored profiles to judge")
+	o.StringVar(&f.Query, "query", "{}", "label selector of the series in Pyroscope")
+	o.StringSliceVar(&f.GroupBy, "group-by", []string{"service_name", "namespace", "pod", "instance", "version"}, "labels in Pyroscope that make a target")
+	o.StringVar(&f.Tenant, "tenant", "", "tenant in Pyroscope (X-Scope-OrgID)")
+	o.StringVar(&f.Profiles, "profiles", "", "`folder` of stored pprof files, those of a target in a subfolder")
+	f.From = 7 * 24 * time.Hour
+	o.Var((*days)(&f.From), "from", "age of the first stored profile, such as 7d or 36h")
+	o.DurationVar(&f.Every, "every", time.Minute, "interval between sweeps (of stored profiles: 1/56 of --from)")
 	o.DurationVar(&f.For, "for", 30*time.Minute, "time from the first sweep to the last")
 	o.IntVar(&f.Concurrency, "concurrency", 32, "maximum number of targets read at once")
 	o.DurationVar(&f.Timeout, "timeout", 10*time.Second, "timeout of a target")
@@ -65,6 +78,30 @@ func addBoundFlags(c *cobra.Command, b *fleet.Bounds) {
 // quantityFlag adds a flag for a number with a unit, such as 2MiB.
 func quantityFlag(c *cobra.Command, to *float64, name, doc string) {
 	c.Flags().Var((*quantity)(to), name, doc)
+}
+
+// days is a duration that is read with days, too.
+type days time.Duration
+
+func (d *days) String() string { return time.Duration(*d).String() }
+func (d *days) Type() string   { return "duration" }
+
+// Set reads "7d" or what time.ParseDuration reads.
+func (d *days) Set(text string) error {
+	if number, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 1 || n > 3650 {
+			return fmt.Errorf("%q is not a number of days", text)
+		}
+		*d = days(time.Duration(n) * 24 * time.Hour)
+		return nil
+	}
+	v, err := time.ParseDuration(text)
+	if err == nil && v <= 0 {
+		err = fmt.Errorf("%s is not in the past", text)
+	}
+	*d = days(v)
+	return err
 }
 
 // quantity is a number that is read with its unit.

@@ -1,0 +1,198 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/display"
+	"github.com/leakrig/leakrig/leak/httpclient"
+	"github.com/leakrig/leakrig/profiles"
+	"github.com/leakrig/leakrig/rundir"
+)
+
+// pyroscope reads the profiles that Grafana Pyroscope stores, through its public API (querier.v1.QuerierService over
+// HTTP). It links none of its code.
+type pyroscope struct {
+	url, query, tenant string
+	transport          func() http.RoundTripper
+	groupBy            []string
+	from               time.Time
+	every              time.Duration
+	buckets            int
+	types              [2]string // by kind
+}
+
+// maxAnswer bounds an answer of Pyroscope's.
+const maxAnswer = 64 << 20
+
+// call sends one request and returns the answer.
+func (p *pyroscope) call(ctx context.Context, method, contentType string, body []byte) ([]byte, error) {
+	url := p.url + "/querier.v1.QuerierService/" + method
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", contentType)
+	if p.tenant != "" {
+		req.Header.Set("X-Scope-OrgID", p.tenant)
+	}
+	client := httpclient.New(p.transport())
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	data, err := rundir.ReadBounded(resp.Body, maxAnswer)
+	if err != nil {
+		return nil, fmt.Errorf("POST %s: %w", url, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, leak.WithHint(fmt.Errorf("POST %s: status %s: %s", url, resp.Status, display.OneLine(string(data), maxReason)),
+			"--pyroscope is the base URL of the server; --tenant is needed if it has several tenants")
+	}
+	return data, nil
+}
+
+// ask sends a request as JSON and decodes the answer.
+func (p *pyroscope) ask(ctx context.Context, method string, request map[string]any, answer any) error {
+	request["start"], request["end"] = p.from.UnixMilli(), p.from.Add(time.Duration(p.buckets)*p.every).UnixMilli()
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	data, err := p.call(ctx, method, "application/json", body)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, answer); err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	return nil
+}
+
+// findTypes finds the profile types of goroutines and of the heap in use.
+func (p *pyroscope) findTypes(ctx context.Context) error {
+	var answer struct {
+		ProfileTypes []struct{ ID, SampleType string } `json:"profileTypes"`
+	}
+	if err := p.ask(ctx, "ProfileTypes", map[string]any{}, &answer); err != nil {
+		return err
+	}
+	for _, t := range answer.ProfileTypes {
+		switch t.SampleType {
+		case "goroutine", "goroutines":
+			p.types[0] = t.ID
+		case "inuse_space":
+			p.types[1] = t.ID
+		}
+	}
+	return nil
+}
+
+// list asks for the totals of all targets, in one request for each kind.
+func (p *pyroscope) list(ctx context.Context) ([]*stored, error) {
+	if err := p.findTypes(ctx); err != nil {
+		return nil, err
+	}
+	byName := map[string]*stored{}
+	var targets []*stored
+	for k, id := range p.types {
+		if id == "" {
+			continue
+		}
+		var answer struct {
+			Series []struct {
+				Labels []struct{ Name, Value string }
+				Points []struct {
+					Value     float64
+					Timestamp json.RawMessage
+				}
+			}
+		}
+		err := p.ask(ctx, "SelectSeries", map[string]any{
+			"profileTypeID": id, "labelSelector": p.query, "groupBy": p.groupBy, "step": p.every.Seconds(), "aggregation": "TIME_SERIES_AGGREGATION_TYPE_AVERAGE",
+		}, &answer)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range answer.Series {
+			var names, matchers []string
+			for _, l := range s.Labels {
+				names = append(names, l.Value)
+				matchers = append(matchers, l.Name+"="+strconv.Quote(l.Value))
+			}
+			name := display.OneLine(strings.Join(names, "/"), maxReason)
+			t := byName[name]
+			if t == nil {
+				t = &stored{name: name, key: strings.Join(matchers, ","), totals: make([][]float64, len(kinds))}
+				byName[name] = t
+				targets = append(targets, t)
+			}
+			of := make([]float64, p.buckets)
+			for i := range of {
+				of[i] = math.NaN()
+			}
+			for _, point := range s.Points {
+				ms, err := strconv.ParseInt(strings.Trim(string(point.Timestamp), `"`), 10, 64)
+				if err != nil || !(point.Value >= 0 && point.Value <= maxTotal) {
+					return nil, fmt.Errorf("SelectSeries: a point of %g at %s", point.Value, display.OneLine(string(point.Timestamp), maxReason))
+				}
+				if b := p.bucket(ms); b >= 0 && b < p.buckets {
+					of[b] = point.Value / kinds[k].scale
+				}
+			}
+			t.totals[k] = of
+		}
+	}
+	return targets, nil
+}
+
+// maxTotal is more than any process has of goroutines, or of bytes.
+const maxTotal = 1e15
+
+// bucket returns the bucket of a point. Pyroscope names a bucket by its end.
+func (p *pyroscope) bucket(ms int64) int {
+	return int((ms - p.from.UnixMilli() - 1) / p.every.Milliseconds())
+}
+
+// read asks for the sum of the profiles in a bucket. The mean of their totals, which is known, tells how many they are.
+func (p *pyroscope) read(ctx context.Context, t *stored, k, bucket int) (leak.Poll, error) {
+	selector := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(p.query), "{"), "}")
+	if key := t.key.(string); key != "" {
+		selector = strings.TrimPrefix(selector+","+key, ",")
+	}
+	from := p.from.Add(time.Duration(bucket) * p.every).UnixMilli()
+	var body []byte
+	for field, text := range []string{p.types[k], "{" + selector + "}"} {
+		body = append(body, byte(field+1)<<3|2)
+		body = binary.AppendUvarint(body, uint64(len(text)))
+		body = append(body, text...)
+	}
+	for field, ms := range []int64{from + 1, from + p.every.Milliseconds()} {
+		body = append(body, byte(field+3)<<3)
+		body = binary.AppendUvarint(body, uint64(ms))
+	}
+	data, err := p.call(ctx, "SelectMergeProfile", "application/proto", body)
+	if err != nil {
+		return leak.Poll{}, err
+	}
+	profile, err := profiles.ParseStored(data, k == 1)
+	if err != nil {
+		return leak.Poll{}, fmt.Errorf("%s: %w", t.name, err)
+	}
+	number := 1.0
+	if mean := t.totals[k][bucket] * kinds[k].scale; mean > 0 {
+		number = math.Round(float64(profile.Total()) / mean)
+	}
+	return averaged(profile, number), nil
+}
