@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,9 +64,21 @@ func (p *pyroscope) call(ctx context.Context, method, contentType string, body [
 	return data, nil
 }
 
-// ask sends a request as JSON and decodes the answer.
-func (p *pyroscope) ask(ctx context.Context, method string, request map[string]any, answer any) error {
-	request["start"], request["end"] = p.from.UnixMilli(), p.from.Add(time.Duration(p.buckets)*p.every).UnixMilli()
+// longestQuery is the time that one request may cover: Pyroscope's default limit is a day.
+const longestQuery = 24 * time.Hour
+
+// parts divides the time into parts of whole buckets that one request may cover.
+func (p *pyroscope) parts() (parts [][2]time.Time) {
+	each := max(1, int(longestQuery/p.every))
+	for b := 0; b < p.buckets; b += each {
+		parts = append(parts, [2]time.Time{p.from.Add(time.Duration(b) * p.every), p.from.Add(time.Duration(min(b+each, p.buckets)) * p.every)})
+	}
+	return parts
+}
+
+// ask sends a request on a part of the time as JSON and decodes the answer.
+func (p *pyroscope) ask(ctx context.Context, method string, part [2]time.Time, request map[string]any, answer any) error {
+	request["start"], request["end"] = part[0].UnixMilli(), part[1].UnixMilli()
 	body, err := json.Marshal(request)
 	if err != nil {
 		return err
@@ -85,15 +98,17 @@ func (p *pyroscope) findTypes(ctx context.Context) error {
 	var answer struct {
 		ProfileTypes []struct{ ID, SampleType string } `json:"profileTypes"`
 	}
-	if err := p.ask(ctx, "ProfileTypes", map[string]any{}, &answer); err != nil {
-		return err
-	}
-	for _, t := range answer.ProfileTypes {
-		switch t.SampleType {
-		case "goroutine", "goroutines":
-			p.types[0] = t.ID
-		case "inuse_space":
-			p.types[1] = t.ID
+	for _, part := range p.parts() {
+		if err := p.ask(ctx, "ProfileTypes", part, map[string]any{}, &answer); err != nil {
+			return err
+		}
+		for _, t := range answer.ProfileTypes {
+			switch t.SampleType {
+			case "goroutine", "goroutines":
+				p.types[0] = t.ID
+			case "inuse_space":
+				p.types[1] = t.ID
+			}
 		}
 	}
 	return nil
@@ -110,7 +125,7 @@ func (p *pyroscope) list(ctx context.Context) ([]*stored, error) {
 		if id == "" {
 			continue
 		}
-		var answer struct {
+		type response struct {
 			Series []struct {
 				Labels []struct{ Name, Value string }
 				Points []struct {
@@ -119,11 +134,16 @@ func (p *pyroscope) list(ctx context.Context) ([]*stored, error) {
 				}
 			}
 		}
-		err := p.ask(ctx, "SelectSeries", map[string]any{
-			"profileTypeID": id, "labelSelector": p.query, "groupBy": p.groupBy, "step": p.every.Seconds(), "aggregation": "TIME_SERIES_AGGREGATION_TYPE_AVERAGE",
-		}, &answer)
-		if err != nil {
-			return nil, err
+		var answer response
+		for _, part := range p.parts() {
+			var one response
+			err := p.ask(ctx, "SelectSeries", part, map[string]any{
+				"profileTypeID": id, "labelSelector": p.query, "groupBy": p.groupBy, "step": p.every.Seconds(), "aggregation": "TIME_SERIES_AGGREGATION_TYPE_AVERAGE",
+			}, &one)
+			if err != nil {
+				return nil, err
+			}
+			answer.Series = append(answer.Series, one.Series...)
 		}
 		for _, s := range answer.Series {
 			var names, matchers []string
@@ -138,9 +158,9 @@ func (p *pyroscope) list(ctx context.Context) ([]*stored, error) {
 				byName[name] = t
 				targets = append(targets, t)
 			}
-			of := make([]float64, p.buckets)
-			for i := range of {
-				of[i] = math.NaN()
+			of := t.totals[k]
+			if of == nil {
+				of = slices.Repeat([]float64{math.NaN()}, p.buckets)
 			}
 			for _, point := range s.Points {
 				ms, err := strconv.ParseInt(strings.Trim(string(point.Timestamp), `"`), 10, 64)
@@ -183,6 +203,9 @@ func (p *pyroscope) read(ctx context.Context, t *stored, k, bucket int) (leak.Po
 		body = binary.AppendUvarint(body, uint64(ms))
 	}
 	data, err := p.call(ctx, "SelectMergeProfile", "application/proto", body)
+	if err != nil && ctx.Err() == nil { // a busy server cancels its own requests
+		data, err = p.call(ctx, "SelectMergeProfile", "application/proto", body)
+	}
 	if err != nil {
 		return leak.Poll{}, err
 	}

@@ -224,9 +224,10 @@ func pyroscopeOf(t *testing.T, all []*service, from time.Time) *httptest.Server 
 		var q struct {
 			ProfileTypeID, LabelSelector, Aggregation string
 			Step                                      float64
+			Start, End                                int64
 			GroupBy                                   []string
 		}
-		if err := json.NewDecoder(r.Body).Decode(&q); err != nil || q.Step != 10800 || !slices.Contains(q.GroupBy, "pod") || q.Aggregation != "TIME_SERIES_AGGREGATION_TYPE_AVERAGE" {
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil || q.Step != 10800 || !slices.Contains(q.GroupBy, "pod") || q.End-q.Start > 24*time.Hour.Milliseconds() || q.Aggregation != "TIME_SERIES_AGGREGATION_TYPE_AVERAGE" {
 			http.Error(w, fmt.Sprint(err, q), http.StatusBadRequest)
 			return
 		}
@@ -236,6 +237,9 @@ func pyroscopeOf(t *testing.T, all []*service, from time.Time) *httptest.Server 
 			for _, pod := range []string{"pod-0", "pod-1"} {
 				var points []string
 				for b := range 56 {
+					if end := from.Add(time.Duration(b+1) * 3 * time.Hour).UnixMilli(); end <= q.Start || end > q.End {
+						continue
+					}
 					if p := kept(s, pod, slices.Index(types, q.ProfileTypeID), b); p != nil {
 						total := int64(0)
 						for _, sample := range p.Sample {
