@@ -82,7 +82,7 @@ fresh: ## what a new user types, timed, with empty caches: WHAT='installed sourc
 
 bench: ## what the rig costs: benchmarks for benchstat, what grows with what, post beside hey and wrk, exec beside kubectl exec on kind
 	go test -run '^$$' -bench . -benchmem -count $(COUNT) ./profiles ./checks ./load ./reports ./catalogue
-	LEAKRIG_FLEET_SIZE=1000 go test -tags 'e2e bench' -count=1 -v -timeout 30m -run 'PostCost|KindExecCost|Scale$$|DiffAgainstPprof|ReportOpensAtOnce|Fleet$$|FleetPods' ./internal/e2e
+	LEAKRIG_FLEET_SIZE=1000 go test -tags 'e2e bench' -count=1 -v -timeout 30m -run 'PostCost|OpenLoadCost|KindExecCost|Scale$$|DiffAgainstPprof|ReportOpensAtOnce|Fleet$$|FleetPods' ./internal/e2e
 
 lint: ## linters, pinned in internal/tools; go vet of the subjects with each modfile; the workflows
 	internal/lint.sh
