@@ -93,6 +93,9 @@ func (p *pyroscope) ask(ctx context.Context, method string, part [2]time.Time, r
 	return nil
 }
 
+// sampleTypes are Pyroscope's names of goroutines and of the heap in use, with their place in types.
+var sampleTypes = map[string]int{"goroutine": 0, "goroutines": 0, "inuse_space": 1}
+
 // findTypes finds the profile types of goroutines and of the heap in use.
 func (p *pyroscope) findTypes(ctx context.Context) error {
 	var answer struct {
@@ -103,11 +106,8 @@ func (p *pyroscope) findTypes(ctx context.Context) error {
 			return err
 		}
 		for _, t := range answer.ProfileTypes {
-			switch t.SampleType {
-			case "goroutine", "goroutines":
-				p.types[0] = t.ID
-			case "inuse_space":
-				p.types[1] = t.ID
+			if k, ok := sampleTypes[t.SampleType]; ok {
+				p.types[k] = t.ID
 			}
 		}
 	}

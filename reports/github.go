@@ -21,10 +21,10 @@ func github(w io.Writer, in Input) error {
 	}
 	for _, a := range v.annotations() {
 		level := "error"
-		switch {
-		case a.Result == leak.Met:
+		switch a.Result {
+		case leak.Met:
 			level = "notice"
-		case a.Result == leak.Undecided:
+		case leak.Undecided:
 			level = "warning"
 		}
 		commands = append(commands, display.Command{Level: level, File: a.File, Line: a.Line, Title: a.Title, Message: a.Message})
