@@ -14,9 +14,9 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// TestNative observes a service that leaks 4 KiB per operation with C.malloc, and the same service with a leak of the
+// TestNightlyNativeOnce observes a service that leaks 4 KiB per operation with C.malloc, and the same service with a leak of the
 // Go heap. Only the first one is native.
-func TestNative(t *testing.T) { testNative(t, 1) }
+func TestNightlyNativeOnce(t *testing.T) { testNative(t, 1) }
 
 // TestNightlyNative does so 20 times.
 func TestNightlyNative(t *testing.T) { testNative(t, 20) }
