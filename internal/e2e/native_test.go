@@ -14,11 +14,8 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// TestNightlyNativeOnce observes a service that leaks 4 KiB per operation with C.malloc, and the same service with a leak of the
-// Go heap. Only the first one is native.
-func TestNightlyNativeOnce(t *testing.T) { testNative(t, 1) }
-
-// TestNightlyNative does so 20 times.
+// TestNightlyNative observes a service that leaks 4 KiB per operation with C.malloc, and the same service with a leak of
+// the Go heap, 20 times each. Only the first one is native.
 func TestNightlyNative(t *testing.T) { testNative(t, 20) }
 
 func testNative(t *testing.T, times int) {
