@@ -20,7 +20,7 @@ func stack(state, files string, functions ...string) leak.Stack {
 }
 
 func receive(version string) leak.Stack {
-	s := stack("chan send", "/root/go/pkg/mod/k8s.io/apimachinery"+version+"/pkg/watch", "k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive")
+	s := stack("chan send", "/home/dev/go/pkg/mod/k8s.io/apimachinery"+version+"/pkg/watch", "k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive")
 	s.Creator = &leak.Frame{Func: "k8s.io/apimachinery/pkg/watch.NewStreamWatcher"}
 	return s
 }
@@ -61,7 +61,7 @@ func TestExplain(t *testing.T) {
 		{"another state", stack("IO wait", "/src", "io.ReadFull", "k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive"), 40, nil, false, "stream-watchers", Present, "", ""},
 		{"a goroutine profile without this state", stack("", "/src", "k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive"), 40, nil, false, "watch-then-delete", KnownLeak, "", "v0.21.0"},
 		{"a pattern that is most of the growth", idle, 3, nil, true, "http-idle-connections", StandsOut, "", ""},
-		{"a closure that was inlined into main", stack("chan receive", "/root/go/pkg/mod/go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc@v0.21.0", "main.main.StreamClientInterceptor.func6.1"), 40, nil, false, "otelgrpc-stream", KnownLeak, "v0.21.0", "v0.22.0"},
+		{"a closure that was inlined into main", stack("chan receive", "/home/dev/go/pkg/mod/go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc@v0.21.0", "main.main.StreamClientInterceptor.func6.1"), 40, nil, false, "otelgrpc-stream", KnownLeak, "v0.21.0", "v0.22.0"},
 		{"a closure of main with such a name", stack("chan receive", "/build/shop", "main.main.StreamClientInterceptor.func6.1"), 40, nil, false, "", "", "", ""},
 		{"a fork", stack("chan send", "/src", "example.com/fork/watch.(*StreamWatcher).receive"), 4000, nil, false, "", "", "", ""},
 		{"a healthy number of idle connections", idle, 100, nil, false, "http-idle-connections", Present, "", ""},
@@ -126,7 +126,7 @@ func TestCaller(t *testing.T) {
 	t.Parallel()
 	alloc := leak.Stack{Frames: []leak.Frame{
 		{Func: "regexp.compile", File: "/usr/local/go/src/regexp/regexp.go"},
-		{Func: "example.com/router.New", File: "/root/go/pkg/mod/example.com/router@v1.0.0/router.go"},
+		{Func: "example.com/router.New", File: "/home/dev/go/pkg/mod/example.com/router@v1.0.0/router.go"},
 		{Func: "example.com/shop/web.handle", File: "/build/web/handle.go"},
 		{Func: "main.main", File: "/build/main.go"},
 	}}
