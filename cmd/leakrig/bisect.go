@@ -14,11 +14,11 @@ func (a *app) bisectCommand() *cobra.Command {
 		Short: "Find the version or commit that introduced or fixed a leak",
 		Long: `Search the versions of a module, or with --repo the commits of a repository, between a leaky one and a
 clean one. Each step builds a variant of the scenario with another version and runs it. The checks of
-the scenario, and the fingerprint of the variant, decide.
+the scenario and the fingerprint of the variant decide whether a version leaks.
 
-Candidates are the versions that the module proxy lists, without pre-releases and retracted ones, and
-those of --candidates. bisect skips and lists versions that do not build or that stay undecided. It
-measures both ends first, and the neighbours of the answer twice.
+Candidates are the versions that the module proxy lists, except pre-releases and retracted versions,
+plus those of --candidates. bisect skips and lists versions that do not build or that stay undecided.
+It measures both ends first, and the versions on both sides of the answer twice.
 
 Run the same command again, or --resume DIR, to resume an interrupted search.
 

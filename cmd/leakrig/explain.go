@@ -13,11 +13,11 @@ func (a *app) explainCommand() *cobra.Command {
 		Short: "Find known leaks and leak patterns in a profile",
 		Long: `Compare the stacks of a goroutine profile, heap profile, goroutine dump (debug=2), running process or
 run with a catalogue of known leaks and patterns. For each match, explain prints how much it explains,
-whether the version in use is affected, the version with the fix, the caller in your code, and what to
-look for. It lists the other stacks by wait state and place.
+whether the version in use is affected, and the version with the fix. It also prints the caller in your
+code and what to look for. It lists the other stacks by wait state and place.
 
-The version is that of --binary, of the process on this machine behind URL, of the run, or in the file
-names of the profile.`,
+explain takes the version from --binary, the process on this machine behind URL, the run, or the file
+names in the profile.`,
 		Example: `  leakrig explain production.txt --binary ./my-service
   leakrig explain http://127.0.0.1:6060
   leakrig explain runs/watch-then-delete/20261120T140000Z`,

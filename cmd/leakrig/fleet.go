@@ -19,8 +19,8 @@ func (a *app) fleetCommand() *cobra.Command {
 		Use:   "fleet --selector LABELS|--targets FILE|--pyroscope URL|--profiles FOLDER",
 		Short: "Observe many running processes under their existing load",
 		Long: `Read the goroutines and the sampled heap of many processes at a fixed interval, and report the stacks
-that grow, how many processes they grow in, and the worst of these. leakrig starts nothing and sends no load.
-The exit code is 1 if a process leaks.
+that grow, the number of processes in which they grow, and the worst processes. leakrig starts nothing
+and sends no load. The exit code is 1 if a process leaks.
 
 --selector reads pods through the API server. --targets reads a list of URLs. --pyroscope and --profiles
 read profiles of the past, from a Pyroscope server or a folder with one subfolder per process.`,

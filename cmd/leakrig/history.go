@@ -12,9 +12,9 @@ func (a *app) historyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history [RUNS_DIR]",
 		Short: "Write a page of all runs, night by night, with what is new",
-		Long: `Write a page of all run directories in a folder (default: runs). For every scenario it has a calendar of
-verdicts, the growth per operation from run to run with changed versions, what is new since the last
-expected result, and links to the reports.
+		Long: `Write a page of all run directories in a folder (default: runs). For every scenario it has a calendar
+of verdicts, the growth per operation from run to run with changed versions, and links to the reports.
+For each of them it also shows what is new since the last expected result.
 
 The page lists run directories that cannot be read, and altered records and verdicts. The exit code for
 altered ones is 4 without --accept-altered. history does not check raw files.`,

@@ -17,8 +17,9 @@ func (a *app) matchCommand() *cobra.Command {
 		Use:   "match RUN_DIR PROFILE | --skeleton PROFILE",
 		Short: "Compare a production profile with a run",
 		Long: `Compare a goroutine profile, heap profile or goroutine dump (debug=2) from production with the stacks
-that grew in a run. match prints which variant explains most of the profile, which of its growing stacks
-the profile has, the share of the profile that they explain, and the rest.
+that grew in a run. match prints the variant that explains most of the profile, and which of its
+growing stacks the profile has. It also prints the share of the profile that they explain, and the
+rest.
 
 With --skeleton, print a scenario whose fingerprints are the largest stacks of the profile.`,
 		Example: `  leakrig match runs/watch-then-delete/20261120T140000Z production.pb.gz

@@ -27,11 +27,11 @@ and judge the growth of its goroutines and its memory. No scenario and no cluste
 The exit code is 1 if the process leaks.
 
 URL is http, https or unix (unix:///run/app.sock). If it has a path, leakrig looks for pprof below it.
-The command gets URL and OP, the number of its first operation, in its environment. {{.Op}} in its
-arguments is replaced by OP.
+The command gets URL and OP, the number of its first operation, in its environment. leakrig replaces
+{{.Op}} in its arguments with OP.
 
-Several URLs are replicas of one program. leakrig judges each of them and reports the worst. URL is then
-each address in turn.
+Several URLs are replicas of one program. leakrig judges each of them and reports the worst. URL in the
+environment of the command is then each address in turn.
 
 The run directory contains the scenario of the run. Use leakrig soak for rounds over hours, and leakrig
 fleet for many processes under their existing load.`,

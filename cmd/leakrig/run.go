@@ -25,9 +25,9 @@ standard output, progress to standard error. With several scenarios, leakrig run
 exit code is the worst one, in the order 130, 2, 3, 1, 4, 0.
 
 --all runs the library, or every scenario file in DIR, and writes nightly.md and index.html into the
-runs directory. It skips and lists scenarios that do not support --cluster. A scenario that cannot
-run here counts as "could not measure". Only one such run at a time can use a runs directory.
-With --budget, the scenarios that ran longest ago go first, and none starts after that time.`,
+runs directory. It skips and lists scenarios that do not support --cluster. A scenario that cannot run
+here counts as "could not measure". Only one run with --all can use a runs directory at a time. With
+--budget, the least recently run scenarios go first, and none starts after that time.`,
 		Example: `  leakrig run watch-then-delete
   leakrig run watch-then-delete --variant leaky --variant fixed
   leakrig run ./my-service.yaml --rounds 12
@@ -53,7 +53,7 @@ func addRunFlags(c *cobra.Command, f *session.Options) {
 	c.Flags().BoolVar(&f.Clusters.Keep, "keep", false, "keep the kind cluster for --reuse (leakrig clean deletes it)")
 	c.Flags().BoolVar(&f.Clusters.Reuse, "reuse", false, "reuse a kept kind cluster with the same image and nodes")
 	workerFlags(c, &f.Clusters)
-	wordFlag(c, &f.ExitCode, "exit-code", "verdict", []string{"verdict", session.ExitBisect}, "meaning of the exit code, where bisect fits git bisect run (0 clean, 1 leaking, 125 undecided)")
+	wordFlag(c, &f.ExitCode, "exit-code", "verdict", []string{"verdict", session.ExitBisect}, "meaning of the exit code; bisect is for git bisect run (0 clean, 1 leaking, 125 undecided)")
 	addScenarioFlags(c, f)
 	addRatchetFlags(c, &f.Ratchet)
 	addOutputFlags(c, &f.Output)
@@ -86,7 +86,7 @@ func controlPlaneFlag(c *cobra.Command, o *cluster.Options) {
 func addNightFlags(c *cobra.Command, n *session.Night) {
 	c.Flags().BoolVar(&n.All, "all", false, "run every scenario of the library, or of DIR")
 	c.Flags().StringSliceVar(&n.Skip, "skip", nil, "with --all: scenario to skip (repeatable)")
-	c.Flags().DurationVar(&n.Budget, "budget", 0, "with --all: time after which no scenario starts; those that ran longest ago go first")
+	c.Flags().DurationVar(&n.Budget, "budget", 0, "with --all: time after which no scenario starts; the least recently run go first")
 	c.Flags().BoolVar(&n.Prune, "prune", false, "with --all: delete old run directories at the end, as leakrig prune does")
 }
 
