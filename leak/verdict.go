@@ -146,7 +146,8 @@ type LoadSummary struct {
 }
 
 // Lead returns the finding that best describes the variant's leak: of the fingerprint, else one whose stack has most of
-// the growth, else any. Of several, it is the one with the largest share of the growth; nil if none leaks.
+// the growth, else native memory with most of it, else any. Of several, it is the one with the largest share of the growth;
+// nil if none leaks.
 func (v *VariantVerdict) Lead() *Finding {
 	var best *Finding
 	rank := func(f *Finding) float64 {
@@ -156,6 +157,8 @@ func (v *VariantVerdict) Lead() *Finding {
 			share += 4
 		case len(f.Stacks) > 0 && share >= MinMost:
 			share += 2
+		case f.Outside != "" && share >= MinMost: // it says where resident memory grows
+			share++
 		case f.Load: // growth comes first
 			share--
 		}

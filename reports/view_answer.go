@@ -497,18 +497,37 @@ func (v view) differing(a, b variant, first string) []moduleDiff {
 	return list
 }
 
-// sentence is "fixed is clean with k8s.io/apimachinery v0.21.0 instead of v0.18.8, and 3 more modules differ".
+// sentence is "fixed is clean with k8s.io/apimachinery v0.21.0 instead of v0.18.8; 3 more modules have other versions, and
+// 1 module is in one of the two only".
 func (t *twin) sentence() string {
 	if len(t.Modules) == 0 {
 		return t.clean.Name + " is clean, built from the same modules: its arguments, environment or code differ"
 	}
 	d := t.Modules[0]
 	text := fmt.Sprintf("%s is clean with %s %s instead of %s", t.clean.Name, d.Path, cmp.Or(d.Clean, "absent"), cmp.Or(d.Leaky, "absent"))
-	switch more := len(t.Modules) - 1; {
-	case more == 1:
-		text += "; 1 more module differs"
-	case more > 1:
-		text += fmt.Sprintf("; %d more modules differ", more)
+	versions, single := 0, 0
+	for _, m := range t.Modules[1:] {
+		if m.Leaky == "" || m.Clean == "" {
+			single++
+		} else {
+			versions++
+		}
+	}
+	var rest []string
+	switch {
+	case versions == 1:
+		rest = append(rest, "1 more module has another version")
+	case versions > 1:
+		rest = append(rest, fmt.Sprintf("%d more modules have other versions", versions))
+	}
+	switch {
+	case single == 1:
+		rest = append(rest, "1 module is in one of the two only")
+	case single > 1:
+		rest = append(rest, fmt.Sprintf("%d modules are in one of the two only", single))
+	}
+	if len(rest) > 0 {
+		text += "; " + strings.Join(rest, ", and ")
 	}
 	return text
 }
