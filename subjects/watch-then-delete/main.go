@@ -14,8 +14,8 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"math/rand/v2"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/leakrig/leakrig/subjects/serve"
@@ -59,7 +59,8 @@ func main() {
 type builder struct {
 	service, kubelet kubernetes.Interface
 	namespace        string
-	// suffix keeps names apart from those of an earlier process in the same namespace.
+	// suffix keeps names apart from those of other processes in the same namespace. Variants run at the same time, and
+	// each is process 1 of its pod.
 	suffix string
 	order  string
 	pause  time.Duration
@@ -88,7 +89,7 @@ func connect() (*builder, error) {
 	}
 	return &builder{
 		service: service, kubelet: kubelet, namespace: namespace,
-		suffix: fmt.Sprintf("%x-%x", os.Getpid(), time.Now().Unix()),
+		suffix: fmt.Sprintf("%08x", rand.Uint32()),
 	}, nil
 }
 
