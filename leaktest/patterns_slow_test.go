@@ -11,7 +11,7 @@ import (
 
 // TestSlowPatterns checks that each of the leaks in testdata/patterns fails its test as a leak. It logs how long they took.
 func TestSlowPatterns(t *testing.T) {
-	out := goTest(t, "-parallel=2", "./testdata/patterns")
+	out := goTest(t, "-parallel=1", "./testdata/patterns")
 	var seconds []float64
 	for _, m := range regexp.MustCompile(`(?m)^--- (PASS|FAIL): (\S+) \((\d+\.\d+)s\)`).FindAllStringSubmatch(out, -1) {
 		s, _ := strconv.ParseFloat(m[3], 64)

@@ -28,7 +28,7 @@ import (
 // How a test is measured: the window for settling and its limit, rounds without load, and how much earlier than the
 // deadline of the test binary the measurement ends.
 const (
-	quiet         = 50 * time.Millisecond
+	quiet         = 40 * time.Millisecond
 	settleTimeout = 5 * time.Second
 	controlRounds = 2
 	beforeTheEnd  = 10 * time.Second

@@ -204,12 +204,19 @@ type growing struct {
 	// load.
 	size, operations int
 	each, overhead   time.Duration
-	took             time.Duration
+	// took is the time of the last round that its operations cost: the load, and measuring a program that has grown.
+	took time.Duration
+	// least is the smallest overhead so far.
+	least time.Duration
 }
 
 func (g *growing) measured(size, operations int, load, whole time.Duration) {
-	g.size, g.operations, g.took = size, operations, load
+	g.size, g.operations = size, operations
 	g.each, g.overhead = load/time.Duration(size), whole-load
+	if g.least == 0 || g.overhead < g.least {
+		g.least = g.overhead
+	}
+	g.took = load + g.overhead - g.least
 }
 
 // next returns the size of the next round. It returns 0 if the time is over, and 0 with a reason if the program has
