@@ -43,7 +43,7 @@ var slots = make(chan struct{}, 2*runtime.GOMAXPROCS(0))
 // An undecided test is measured once more, with a larger budget: usually the machine was busy.
 const (
 	defaultBudget = 10 * time.Second
-	again         = 3
+	retryFactor   = 3
 )
 
 // variant is the only variant of a test's scenario.
@@ -67,8 +67,8 @@ func Run(t *testing.T, op Operation, opts ...Option) {
 		t.Fatal("leaktest: Run measures the inputs of the corpus, not those of go test -fuzz; leaktest.Check works there")
 	}
 	m, err := c.measure(t, op, fmt.Sprintf("leaktest-%d", n), n)
-	if err == nil && c.again(t, m) {
-		c.budget = again * defaultBudget
+	if err == nil && c.worthRetry(t, m) {
+		c.budget = retryFactor * defaultBudget
 		m, err = c.measure(t, op, fmt.Sprintf("leaktest-%d-again", n), n)
 	}
 	if err != nil {
@@ -80,11 +80,11 @@ func Run(t *testing.T, op Operation, opts ...Option) {
 	}
 }
 
-// again reports whether a second, longer measurement may decide the test, and has the time.
-func (c config) again(t *testing.T, m *measurement) bool {
+// worthRetry reports whether a second, longer measurement may decide the test, and has the time.
+func (c config) worthRetry(t *testing.T, m *measurement) bool {
 	end, limited := t.Deadline()
 	return m.Verdict.Variants[0].Result == leak.Undecided && c.budget == 0 && !c.undecidedIsFine && !c.inProcess &&
-		failed(m.Record) == "" && (!limited || time.Until(end) > 2*again*defaultBudget)
+		failed(m.Record) == "" && (!limited || time.Until(end) > 2*retryFactor*defaultBudget)
 }
 
 // measurement is what one process with the operation showed.

@@ -115,14 +115,14 @@ func settle(ctx context.Context, spec leak.SettleSpec, before leak.Poll, poll po
 		if before == nil {
 			continue
 		}
-		unrest := now.unsettledReason(before, s.stacks, spec.Quiet)
-		if unrest == "" {
+		unsettled := now.unsettledReason(before, s.stacks, spec.Quiet)
+		if unsettled == "" {
 			s.result.Settled = true
 			s.result.Reason = fmt.Sprintf("no group of goroutines shrank between two windows of %s", spec.Quiet)
 			return s, nil
 		}
 		if !time.Now().Before(deadline) {
-			s.result.Reason = fmt.Sprintf("after %s %s", spec.Timeout, unrest)
+			s.result.Reason = fmt.Sprintf("after %s %s", spec.Timeout, unsettled)
 			return s, nil
 		}
 	}
