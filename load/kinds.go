@@ -7,5 +7,5 @@ import "github.com/leakrig/leakrig/leak"
 
 // Kinds lists the actions.
 func Kinds() []leak.Kind[leak.Action] {
-	return []leak.Kind[leak.Action]{postKind, execKind, commandKind, watchKind, churnKind}
+	return []leak.Kind[leak.Action]{postKind, execKind, commandKind, watchKind, churnKind, cancelKind}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// The actions that workers can perform: all of them.
+// The actions that workers can perform: all but cancel, whose connections are to a process of this machine.
 
 // Spread sends the requests from workers.
 func (p *Post) Spread(ctx context.Context, t leak.Target, first, workers int, crew leak.Crew) (leak.Tally, error) {
