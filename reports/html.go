@@ -433,6 +433,7 @@ func (p *page) drawFlames() {
 		if len(set.Metrics) == 0 {
 			continue
 		}
+		set.pack(flameData * share(x) / shares)
 		p.Flames = append(p.Flames, variantFlames{fmt.Sprintf("flame%d", i+1), x.Name, x.Outcome() == leak.Leaking, set})
 	}
 	if len(p.Flames) > 0 && !slices.ContainsFunc(p.Flames, func(f variantFlames) bool { return f.Open }) {

@@ -160,9 +160,12 @@ func diffFlames(d *leak.Diff, what string) flameSet {
 	if len(list) == 0 {
 		return flameSet{}
 	}
-	m := newFlameMetric("What changed between two "+what, d.Unit, list, nil, diffFrames, flameTable)
+	g := flameGraph{d.Unit, d.Source, d.Operations, list}
+	m := newFlameMetric("What changed between two "+what, g, nil, diffFrames, flameTable)
 	m.Name, m.Lead = what, true
-	return flameSet{Metrics: []flameMetric{m}, Total: m.Total}
+	set := flameSet{Metrics: []flameMetric{m}, Total: m.Total, graphs: []flameGraph{g}}
+	set.pack(flameData)
+	return set
 }
 
 func newDiffTable(title string, d *leak.Diff, list []leak.StackGrowth, most float64) diffTable {

@@ -87,7 +87,7 @@ func TestDiffPageOfMany(t *testing.T) {
 		in.Diff.To += int64(20_000 - i)
 	}
 	got := renderDiff(t, in)
-	if len(got) > 1<<20 {
+	if len(got) > 2<<20 {
 		t.Errorf("%d KiB", len(got)>>10)
 	}
 	if !strings.Contains(got, "9900 more stacks") {

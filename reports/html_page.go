@@ -17,8 +17,15 @@ import (
 //go:embed html_page.css
 var styleSource string
 
-//go:embed html_page.js
-var scriptSource string
+var (
+	//go:embed html_page.js
+	pageScript string
+	//go:embed html_flame.js
+	flameScript string
+)
+
+// scriptSource is the script of every page. Its functions are not visible to other scripts.
+var scriptSource = "\"use strict\";\n(() => {\n" + pageScript + flameScript + "})();"
 
 // styleSheet and script are embedded in every page, without comments and indents. These are a tenth of the size, and
 // people mail pages.

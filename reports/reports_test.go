@@ -53,6 +53,8 @@ func TestGolden(t *testing.T) {
 			t.Run(name+"/"+f.Name, func(t *testing.T) {
 				got := render(t, f.Name, in)
 				checkForm(t, f.Name, got)
+				// Another release of Go may compress differently.
+				got = flameDataOf.ReplaceAllString(got, `<template class="all-frames"></template>`)
 				if name == "failing" && len(got) > 50_000 {
 					return // large, and another golden file covers the same code
 				}
@@ -335,7 +337,7 @@ func checkJUnit(t *testing.T, out string) {
 
 // The elements of the page. Any other element would come from data.
 var (
-	allowedElements   = strings.Fields("html head meta title style body header p h1 h2 h3 h4 div dl dt dd nav ul ol li a main section article span b code pre details summary table caption thead tbody tr th td figure figcaption footer svg g path circle rect text tspan desc clipPath input label br h5 mark symbol use")
+	allowedElements   = strings.Fields("html head meta title style body header p h1 h2 h3 h4 div dl dt dd nav ul ol li a main section article span b code pre details summary table caption thead tbody tr th td figure figcaption footer svg g path circle rect text tspan desc clipPath input label br h5 mark symbol use template")
 	allowedAttributes = strings.Fields("lang charset name content http-equiv class id href rel aria-label aria-labelledby aria-hidden role tabindex scope colspan open viewBox width height fill stroke stroke-width stroke-linecap stroke-linejoin stroke-dasharray focusable d x y dx dy r cx cy font-size font-family font-weight text-anchor transform clip-path color opacity title rx type for checked xmlns")
 )
 

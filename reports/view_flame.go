@@ -42,6 +42,16 @@ type flameSubject struct {
 	Fingerprint map[string]bool
 	// Lead is the probe that found the leak, "" if none did.
 	Lead string
+	// Sudden is set if growth per operation is meaningless.
+	Sudden bool
+}
+
+// operations is the number of operations between the two snapshots, 0 if a rate is unknown or meaningless.
+func (s flameSubject) operations() int {
+	if s.Sudden || s.First == nil || s.Last == nil {
+		return 0
+	}
+	return max(s.Last.Operations-s.First.Operations, 0)
 }
 
 // flameSource is the input of one graph: a metric of a probe.
@@ -245,10 +255,12 @@ func abs(v int64) int64 {
 // flame is the layout of one flame graph; html_report.tmpl draws it. Lengths are percentages of the width, so that it
 // fits any page without distorting its text.
 type flame struct {
-	Unit   string
-	Title  string
-	Height int
-	Frames []flameFrame
+	Unit  string
+	Title string
+	// Operations is the number of operations between the two profiles, 0 if unknown.
+	Operations int
+	Height     int
+	Frames     []flameFrame
 	// Summary describes the graph in words.
 	Summary string
 }
@@ -305,9 +317,9 @@ func keyFill(strength int) string {
 }
 
 // newFlame lays out the stacks, with at most most frames.
-func newFlame(title, unit string, list []stackChange, fingerprint map[string]bool, most int) flame {
-	root := flameTree(list, fingerprint)
-	f := flame{Title: title, Unit: unit, Summary: flameSummary(list, unit)}
+func newFlame(title string, g flameGraph, fingerprint map[string]bool, most int) flame {
+	root := flameTree(g.List, fingerprint)
+	f := flame{Title: title, Unit: g.Unit, Operations: g.Operations, Summary: flameSummary(g.List, g.Unit)}
 	if root.width <= 0 {
 		return f
 	}
@@ -322,7 +334,7 @@ func newFlame(title, unit string, list []stackChange, fingerprint map[string]boo
 func (f *flame) draw(n *flameNode, whole int64, left, depth int64) {
 	chain := n.chain()
 	last := chain[len(chain)-1]
-	frame := flameFrame{Fill: n.fill(whole), Tip: tip(chain, f.Unit), Fingerprint: n.Fingerprint}
+	frame := flameFrame{Fill: n.fill(whole), Tip: f.tip(chain, whole), Fingerprint: n.Fingerprint}
 	var labels []string
 	for _, one := range chain {
 		labels = append(labels, one.label())
@@ -337,7 +349,7 @@ func (f *flame) draw(n *flameNode, whole int64, left, depth int64) {
 		label := "… " + count(last.dropped, "narrower frame")
 		f.frame(left, last.lost, whole, depth, flameFrame{
 			Fill: flameNeutral,
-			Tip:  label + " with their callees, not drawn\ntotal " + exactDelta(last.droppedNet, f.Unit),
+			Tip:  label + " with their callees, not drawn\ntotal " + exactDelta(last.droppedNet, f.Unit) + ", " + ofAllChange(last.lost, whole),
 		}, []string{label})
 	}
 }
@@ -381,9 +393,19 @@ func (n *flameNode) label() string {
 	return label
 }
 
+// ofAllChange formats the share of a width: "30.4 % of all change". All change is growth plus shrinkage.
+func ofAllChange(width, whole int64) string {
+	share := 100 * float64(width) / float64(max(whole, 1))
+	if width > 0 && share < 0.05 {
+		return "< 0.1 % of all change"
+	}
+	return fmt.Sprintf("%.1f %% of all change", share)
+}
+
 // tip describes a chain: its names, outermost first, and their common numbers. The own change is that of the last
-// frame.
-func tip(chain []*flameNode, unit string) string {
+// frame. The script of the page writes the same text for the frames that it draws.
+func (f *flame) tip(chain []*flameNode, whole int64) string {
+	unit := f.Unit
 	var lines []string
 	for _, n := range chain {
 		line := n.Func
@@ -400,7 +422,11 @@ func tip(chain []*flameNode, unit string) string {
 	if len(chain) > 1 && n.Own != 0 {
 		own += ", of the last"
 	}
-	return strings.Join(append(lines, "total "+exactDelta(n.Total, unit)+", "+n.moved(unit), own), "\n")
+	lines = append(lines, "total "+exactDelta(n.Total, unit)+", "+n.moved(unit)+", "+ofAllChange(n.width, whole))
+	if f.Operations > 0 {
+		lines = append(lines, rate(float64(n.Total)/float64(f.Operations), unit)+" per operation on average")
+	}
+	return strings.Join(append(lines, own), "\n")
 }
 
 // moved describes the frame's total before and after. It returns "new" or "vanished" if one of them is zero.
@@ -498,7 +524,17 @@ type flameSet struct {
 	Metrics []flameMetric
 	// Total describes the change of every metric.
 	Total string
+	// Data has all frames of all metrics, for the script, with the last frames of Cut stacks missing. It is "" if they
+	// do not fit.
+	Data string
+	Cut  int
+
+	graphs []flameGraph
+	marked map[string]bool
 }
+
+// pack fills in the data, at most room bytes.
+func (s *flameSet) pack(room int) { s.Data, s.Cut = packFlames(s.graphs, s.marked, room) }
 
 // flameMetric is the graph of one metric in each of its views, and a table of its numbers.
 type flameMetric struct {
@@ -535,7 +571,7 @@ func newFlameSet(s flameSubject, of string, most int) flameSet {
 	if s.Lead == "" {
 		rows = flameBrief
 	}
-	var set flameSet
+	set := flameSet{marked: s.Fingerprint}
 	var totals []string
 	lead := -1
 	sources := s.sources()
@@ -555,7 +591,9 @@ func newFlameSet(s flameSubject, of string, most int) flameSet {
 		if m.Unit == "objects" {
 			table = flameBrief
 		}
-		fm := newFlameMetric(m.Name+" of "+of, m.Unit, list, s.Fingerprint, most*m.share()/shares, table)
+		g := flameGraph{m.Unit, m.Probe, s.operations(), list}
+		set.graphs = append(set.graphs, g)
+		fm := newFlameMetric(m.Name+" of "+of, g, s.Fingerprint, most*m.share()/shares, table)
 		fm.Name = m.Name
 		set.Metrics = append(set.Metrics, fm)
 		totals = append(totals, strings.ToLower(m.Name)+" "+fm.Total)
@@ -567,7 +605,8 @@ func newFlameSet(s flameSubject, of string, most int) flameSet {
 	return set
 }
 
-func newFlameMetric(title, unit string, list []stackChange, fingerprint map[string]bool, most, table int) flameMetric {
+func newFlameMetric(title string, g flameGraph, fingerprint map[string]bool, most, table int) flameMetric {
+	unit, list := g.Unit, g.List
 	m := flameMetric{Unit: unit, Total: display.Delta(float64(total(list)), unit)}
 	moved := 0
 	for _, c := range list {
@@ -579,7 +618,9 @@ func newFlameMetric(title, unit string, list []stackChange, fingerprint map[stri
 		kept := slices.DeleteFunc(slices.Clone(list), func(c stackChange) bool { return !v.Keep(c) })
 		f := flame{Summary: "Every stack that changed is one: the picture is that of all changes."}
 		if i == 0 || len(kept) < max(moved, 1) {
-			f = newFlame(title+", "+strings.ToLower(v.Name), unit, kept, fingerprint, most*v.Part/10)
+			view := g
+			view.List = kept
+			f = newFlame(title+", "+strings.ToLower(v.Name), view, fingerprint, most*v.Part/10)
 		}
 		m.Views = append(m.Views, flameView{v.Name, f})
 	}
@@ -600,7 +641,7 @@ func total(list []stackChange) (sum int64) {
 
 // flameSubject returns the graph input of the variant's program.
 func (x variant) flameSubject() flameSubject {
-	s := flameSubject{Stacks: x.Record.Stacks, Fingerprint: map[string]bool{}, Lead: x.leadProbe()}
+	s := flameSubject{Stacks: x.Record.Stacks, Fingerprint: map[string]bool{}, Lead: x.leadProbe(), Sudden: x.Verdict.Lead().InAll()}
 	if n := len(x.Record.Snapshots); n > 1 {
 		s.First, s.Last = &x.Record.Snapshots[0], &x.Record.Snapshots[n-1]
 	}

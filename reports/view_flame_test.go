@@ -55,14 +55,14 @@ func TestFlame(t *testing.T) {
 		changed("main", 0, 10),
 		changed("gc", 0, 20),
 	}
-	got := boxes(newFlame("", "goroutines", list, map[string]bool{"example.com/p.send": true}, 100))
+	got := boxes(newFlame("", flameGraph{Unit: "goroutines", List: list}, map[string]bool{"example.com/p.send": true}, 100))
 	want := []string{
-		"0 all stacks | total +80, 19 → 99, own 0 | 0%+100% g4",
-		"1 main | total +60, 19 → 79, own +10 | 0%+80% g4",
-		"2 work | total +50, 12 → 62, own 0 | 0%+70% g3",
-		"3 send | the fingerprint stands here, total +60, 2 → 62, own +60 | 0%+60% g4",
-		"3 recv | total −10, vanished, own −10 | 60%+10% s2",
-		"1 gc | total +20, new, own +20 | 80%+20% g2",
+		"0 all stacks | total +80, 19 → 99, 100.0 % of all change, own 0 | 0%+100% g4",
+		"1 main | total +60, 19 → 79, 80.0 % of all change, own +10 | 0%+80% g4",
+		"2 work | total +50, 12 → 62, 70.0 % of all change, own 0 | 0%+70% g3",
+		"3 send | the fingerprint stands here, total +60, 2 → 62, 60.0 % of all change, own +60 | 0%+60% g4",
+		"3 recv | total −10, vanished, 10.0 % of all change, own −10 | 60%+10% s2",
+		"1 gc | total +20, new, 20.0 % of all change, own +20 | 80%+20% g2",
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -76,7 +76,7 @@ func TestFlame(t *testing.T) {
 // TestFlameCancels checks a frame below which one stack grows and another shrinks by the same amount. It is as wide
 // as both together, and grey.
 func TestFlameCancels(t *testing.T) {
-	got := boxes(newFlame("", "objects", []stackChange{changed("main a", 50, 0), changed("main b", 0, 50)}, nil, 100))
+	got := boxes(newFlame("", flameGraph{Unit: "objects", List: []stackChange{changed("main a", 50, 0), changed("main b", 0, 50)}}, nil, 100))
 	if len(got) != 4 || !strings.HasSuffix(got[1], "0%+100% n") || !strings.HasSuffix(got[2], "0%+50% s3") || !strings.HasSuffix(got[3], "50%+50% g3") {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
@@ -84,7 +84,7 @@ func TestFlameCancels(t *testing.T) {
 
 func TestFlameOfNothing(t *testing.T) {
 	for _, list := range [][]stackChange{nil, {changed("main", 5, 5)}, {{From: 1, To: 1}}} {
-		if f := newFlame("", "bytes", list, nil, 100); len(f.Frames) > 0 || f.Summary == "" {
+		if f := newFlame("", flameGraph{Unit: "bytes", List: list}, nil, 100); len(f.Frames) > 0 || f.Summary == "" {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -132,7 +132,7 @@ func TestFlamePrunes(t *testing.T) {
 		list = append(list, changed(fmt.Sprintf("main handle%d work%d %s leaf%d", i%7, i%97, strings.Repeat("deep ", i%90), i), int64(i%5), int64(i%5+1+i%11*i%13)))
 	}
 	for _, most := range []int{1, 10, 138, 5000} {
-		f := newFlame("", "goroutines", list, nil, most)
+		f := newFlame("", flameGraph{Unit: "goroutines", List: list}, nil, most)
 		if len(f.Frames) > 2*most {
 			t.Errorf("%d frames, at most %d wanted", len(f.Frames), most)
 		}
@@ -212,13 +212,13 @@ func manyStacks(vr *leak.VariantRecord) {
 // the numbers once. A frame with its own numbers, or a mark, stays separate.
 func TestFlameChains(t *testing.T) {
 	list := []stackChange{changed("main serve handle work send", 0, 40), changed("main serve handle idle", 5, 15)}
-	f := newFlame("", "goroutines", list, nil, 100)
+	f := newFlame("", flameGraph{Unit: "goroutines", List: list}, nil, 100)
 	got := boxes(f)
 	want := []string{
-		"0 all stacks | total +50, 5 → 55, own 0 | 0%+100% g4",
-		"1 main | example.com/p.serve, example.com/p.handle, total +50, 5 → 55, own 0 | 0%+100% g4",
-		"4 work | example.com/p.send, total +40, new, own +40, of the last | 0%+80% g4",
-		"4 idle | total +10, 5 → 15, own +10 | 80%+20% g2",
+		"0 all stacks | total +50, 5 → 55, 100.0 % of all change, own 0 | 0%+100% g4",
+		"1 main | example.com/p.serve, example.com/p.handle, total +50, 5 → 55, 100.0 % of all change, own 0 | 0%+100% g4",
+		"4 work | example.com/p.send, total +40, new, 80.0 % of all change, own +40, of the last | 0%+80% g4",
+		"4 idle | total +10, 5 → 15, 20.0 % of all change, own +10 | 80%+20% g2",
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -232,7 +232,7 @@ func TestFlameChains(t *testing.T) {
 	}
 	checkBoxes(t, f)
 	// The fingerprint is in a separate box.
-	f = newFlame("", "goroutines", list[:1], map[string]bool{"example.com/p.handle": true}, 100)
+	f = newFlame("", flameGraph{Unit: "goroutines", List: list[:1]}, map[string]bool{"example.com/p.handle": true}, 100)
 	if got := boxes(f); len(got) != 4 || !strings.HasPrefix(got[2], "3 handle | the fingerprint stands here, total +40") || !f.Frames[2].Fingerprint || f.Frames[1].Fingerprint {
 		t.Errorf("%q", got)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -125,33 +126,154 @@ func TestReportWithoutScript(t *testing.T) {
 
 const visibleFlame = `[...document.querySelectorAll('.flame')].filter(e => e.checkVisibility()).map(e => e.getAttribute('aria-label')).join()`
 
+// interactive brings the first visible flame graph into sight, and waits until it has all frames.
+func interactive(t *testing.T, p *opened) {
+	t.Helper()
+	evaluate[any](t, p.ctx, `[...document.querySelectorAll('.flame-box')].find(e => e.checkVisibility()).scrollIntoView({behavior: 'instant'})`)
+	becomes(t, p, `document.querySelector('.flame.zoomable') !== null`)
+}
+
+// becomes waits until the expression is true.
+func becomes(t *testing.T, p *opened, expression string) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !evaluate[bool](t, p.ctx, expression); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not true after 10 s: %s", expression)
+		}
+	}
+}
+
+// TestFlameHasAllFrames opens a page with 10,000 stacks. Its script draws what the page itself draws, with the same
+// numbers, and zooms in to frames that the page has no room for.
+func TestFlameHasAllFrames(t *testing.T) {
+	t.Parallel()
+	file := writeReport(t, reportInput(10_000, nil), "html")
+	const titles = `[...[...document.querySelectorAll('.flame')].find(e => e.checkVisibility()).querySelectorAll(':scope > svg > title')].map(e => e.textContent).filter(e => !e.includes('narrower frame'))`
+	for _, tab := range []string{"flame1-0", "flame1-1", "flame1-2"} {
+		static, p := openPage(t, file, false), openPage(t, file, true)
+		for _, p := range []*opened{static, p} {
+			evaluate[any](t, p.ctx, fmt.Sprintf(`document.getElementById(%q).click()`, tab))
+		}
+		interactive(t, p)
+		drawn := evaluate[[]string](t, p.ctx, titles)
+		for _, title := range evaluate[[]string](t, static.ctx, titles) {
+			if !slices.Contains(drawn, title) {
+				t.Errorf("%s: the script does not draw\n%s\nbut\n%s", tab, title, drawn[1])
+				break
+			}
+		}
+		if tab == "flame1-0" {
+			// leaf9999 grew by 8 × 3 × (1 + 9999 % 9). No view at the start has it.
+			check(t, chromedp.Do(p.ctx, chromedp.SendKeys(chromedp.CSS(`.flame-tools input`), "leaf9999")))
+			becomes(t, p, `document.querySelector('.flame-tools output').textContent === "+24, < 0.1 % of all change, 1 frame"`)
+			if slices.ContainsFunc(drawn, func(s string) bool { return strings.Contains(s, "leaf9999") }) {
+				t.Error("leaf9999 is wide")
+			}
+			check(t, chromedp.Do(p.ctx, chromedp.KeyEvent(kb.Enter)))
+			if on := evaluate[string](t, p.ctx, `document.querySelector('.flame > svg.on').getAttribute('width') + document.querySelector('.flame > svg.on').textContent`); !strings.HasPrefix(on, "100%example.com/m/p.leaf9999 [chan send]\ntotal +24, 5 → 29") {
+				t.Errorf("zoomed to %q", on)
+			}
+		}
+		p.quiet(t)
+	}
+	// Every frame is within reach of clicks on narrow ones.
+	p := openPage(t, file, true)
+	interactive(t, p)
+	least := evaluate[float64](t, p.ctx, `(() => {
+		const svg = [...document.querySelectorAll('.flame')].find(e => e.checkVisibility());
+		let clicks = 0;
+		for (; clicks < 20; clicks++) {
+			const narrow = [...svg.children].filter(e => e.querySelector('title').textContent.includes('narrower frame')).pop();
+			if (!narrow) return clicks;
+			narrow.querySelector('rect').dispatchEvent(new MouseEvent('click', {bubbles: true}));
+		}
+		return clicks;
+	})()`)
+	if least == 0 || least > 8 {
+		t.Errorf("%v clicks to the narrowest frames", least)
+	}
+	met("chromium")
+}
+
 func TestReportWithScript(t *testing.T) {
 	t.Parallel()
 	p := openPage(t, writeReport(t, reportInput(60, nil), "html"), true)
 	looksRight(t, p)
 
+	interactive(t, p)
 	const frame = `[...document.querySelectorAll('.flame-box .flame')].find(e => e.checkVisibility()).children`
-	width := func(i int) string {
-		return evaluate[string](t, p.ctx, fmt.Sprintf(`%s[%d].getAttribute('display') === 'none' ? 'none' : %s[%d].getAttribute('width')`, frame, i, frame, i))
+	box := func(name string) string {
+		return evaluate[string](t, p.ctx, fmt.Sprintf(`[...%s].find(e => e.querySelector('title').textContent.startsWith(%q))?.getAttribute('width') ?? 'none'`, frame, name))
 	}
-	was := width(3)
-	evaluate[any](t, p.ctx, frame+`[3].querySelector('rect').dispatchEvent(new MouseEvent('click', {bubbles: true}))`)
-	if was == "100%" || width(3) != "100%" || width(0) != "100%" {
-		t.Errorf("zoomed in: %s became %s below %s", was, width(3), width(0))
+	const serve = "example.com/m/p.serve3"
+	was := box(serve)
+	click := func(name string) {
+		evaluate[any](t, p.ctx, fmt.Sprintf(`[...%s].find(e => e.querySelector('title').textContent.startsWith(%q)).querySelector('rect').dispatchEvent(new MouseEvent('click', {bubbles: true}))`, frame, name))
+	}
+	click(serve)
+	if was == "100%" || was == "none" || box(serve) != "100%" || box("all stacks") != "100%" {
+		t.Errorf("zoomed in: %s became %s below %s", was, box(serve), box("all stacks"))
 	}
 	check(t, chromedp.Do(p.ctx, chromedp.Focus(chromedp.CSS(`.flame-box`)), chromedp.KeyEvent(kb.Escape)))
-	if width(3) != was {
-		t.Errorf("zoomed out: %s became %s", was, width(3))
+	if box(serve) != was {
+		t.Errorf("zoomed out: %s became %s", was, box(serve))
 	}
 	check(t, chromedp.Do(p.ctx, chromedp.Focus(chromedp.CSS(`.flame-box`)), chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.Enter)))
-	if said := evaluate[string](t, p.ctx, `document.querySelector('.at-frame').textContent`); !strings.Contains(said, "total ") {
+	if said := evaluate[string](t, p.ctx, `document.querySelector('.at-frame').textContent`); !strings.Contains(said, "total ") || !strings.Contains(said, " per operation on average") {
 		t.Errorf("the keyboard came to %q", said)
 	}
-	check(t, chromedp.Do(p.ctx, chromedp.KeyEvent(kb.Escape), chromedp.SendKeys(chromedp.CSS(`.flame-tools input`), "leaf1")))
-	hits := evaluate[int](t, p.ctx, `document.querySelectorAll('.flame .hit').length`)
-	if said := evaluate[string](t, p.ctx, `document.querySelector('.flame-tools output').textContent`); hits == 0 || !strings.HasPrefix(said, fmt.Sprint(hits)) {
-		t.Errorf("%d hits, said to be %q", hits, said)
+	// A link leads to the frame, from any state of the page.
+	to := evaluate[string](t, p.ctx, `document.querySelector('.frame-actions a').getAttribute('href')`)
+	zoomed := evaluate[string](t, p.ctx, `document.querySelector('.flame > svg.on title').textContent`)
+	check(t, chromedp.Do(p.ctx, chromedp.KeyEvent(kb.Escape)))
+	evaluate[any](t, p.ctx, `document.getElementById('flame1-2').click(); document.querySelector('.flames').open = false`)
+	evaluate[any](t, p.ctx, fmt.Sprintf(`location.hash = %q`, to))
+	becomes(t, p, fmt.Sprintf(`document.querySelector('#flame1-0').checked && document.querySelector('.flames').open && document.querySelector('.flame > svg.on title')?.textContent === %q`, zoomed))
+	check(t, chromedp.Do(p.ctx, chromedp.Focus(chromedp.CSS(`.flame-box`)), chromedp.KeyEvent(kb.Escape)))
+
+	inOthers := regexp.MustCompile(`leaf[1-5]$|work[1-3]$`) // leaf1 is in leaf10
+	// The search finds all frames. It says how much they grew, and its numbers are those of the table of functions.
+	search := func(text string) string {
+		evaluate[any](t, p.ctx, fmt.Sprintf(`(() => { const e = document.querySelector('.flame-tools input'); e.value = %q; e.dispatchEvent(new Event('input')); })()`, text))
+		return evaluate[string](t, p.ctx, `document.querySelector('.flame-tools output').textContent`)
 	}
+	if said := search("leaf1"); said == "" || evaluate[int](t, p.ctx, `document.querySelectorAll('.flame .hit').length`) == 0 {
+		t.Errorf("no hits, said to be %q", said)
+	}
+	for _, row := range evaluate[[]string](t, p.ctx, `[...document.querySelector('.flames .numbers table').tBodies[0].rows].slice(0, 8).map(r => r.cells[1].textContent + ' ' + r.cells[2].textContent)`) {
+		total, name, _ := strings.Cut(row, " ")
+		if said := search(name); !strings.HasPrefix(said, total+", ") && !inOthers.MatchString(name) {
+			t.Errorf("%s grew by %s, the search says %q", name, total, said)
+		}
+	}
+	if said := search("no such function"); said != "not found" {
+		t.Errorf("found %q", said)
+	}
+	search("")
+
+	// Callers above and callees below have the total of the function.
+	click(serve)
+	evaluate[any](t, p.ctx, `[...document.querySelectorAll('.frame-actions button')].find(e => e.checkVisibility()).click()`)
+	around := evaluate[[]string](t, p.ctx, `[...document.querySelectorAll('.flame-box .flame')].find(e => e.checkVisibility()).querySelectorAll(':scope > svg > title').values().map(e => e.textContent.split('\n')[0] + ' ' + /total [^,]*/.exec(e.textContent)[0] + ' ' + e.parentElement.getAttribute('y')).toArray()`)
+	if len(around) < 3 || !strings.HasPrefix(around[0], "example.com/m/p.main total ") || !strings.HasPrefix(around[1], serve+" total ") ||
+		strings.Fields(around[0])[2] != strings.Fields(around[1])[2] || !strings.HasSuffix(around[0], " 0") || !strings.HasSuffix(around[1], " 19") {
+		t.Errorf("around %s: %q", serve, around)
+	}
+	check(t, chromedp.Do(p.ctx, chromedp.Focus(chromedp.CSS(`.flame-box`)), chromedp.KeyEvent(kb.Escape)))
+
+	// Modules have colours.
+	evaluate[any](t, p.ctx, `(() => { const s = document.querySelector('.flame-tools select'); s.selectedIndex = 1; s.dispatchEvent(new Event('change')); })()`)
+	if said := evaluate[string](t, p.ctx, `document.querySelector('.modules-key').innerText`); !strings.HasPrefix(strings.TrimSpace(said), "example.com/m ") {
+		t.Errorf("modules %q", said)
+	}
+	if fill := evaluate[string](t, p.ctx, frame+`[1].querySelector('rect').getAttribute('fill')`); fill != "#f7c9a8" {
+		t.Errorf("coloured %s", fill)
+	}
+	colours(t, p.ctx, "dark")
+	if faint := evaluate[[]string](t, p.ctx, contrast); len(faint) > 0 {
+		t.Errorf("hard to read: %s", strings.Join(faint, "\n"))
+	}
+	colours(t, p.ctx, "light")
 
 	for _, sorted := range []string{"descending", "ascending"} {
 		evaluate[any](t, p.ctx, `document.querySelector('.flames table.sortable th button').click()`)
@@ -211,6 +333,7 @@ func TestDiffInBrowser(t *testing.T) {
 			t.Errorf("script %t: %d boxes, want the whole, two callers, and one of each stack", script, shown)
 		}
 		if script {
+			interactive(t, p)
 			check(t, chromedp.Do(p.ctx, chromedp.Focus(chromedp.CSS(`.flame-box`)), chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.ArrowDown)))
 			if said := evaluate[string](t, p.ctx, `document.querySelector('.at-frame').textContent`); !strings.HasPrefix(said, "example.com/p.handle\nexample.com/p.wait [select]\ntotal +50, new") {
 				t.Errorf("two boxes down there is %q", said)
@@ -220,7 +343,7 @@ func TestDiffInBrowser(t *testing.T) {
 				t.Errorf("right of it and up there is %q", said)
 			}
 			check(t, chromedp.Do(p.ctx, chromedp.SendKeys(chromedp.CSS(`.flame-tools input`), "a")))
-			if said := evaluate[string](t, p.ctx, `document.querySelector('.flame-tools output').textContent`); !strings.HasPrefix(said, "6 frames, 100") { // in 4 boxes, each with an a in a name
+			if said := evaluate[string](t, p.ctx, `document.querySelector('.flame-tools output').textContent`); said != "+47, 100.0 % of all change, 5 frames" { // in 3 boxes, each with an a in a name
 				t.Errorf("found %q", said)
 			}
 		}
