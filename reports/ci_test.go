@@ -2,6 +2,7 @@ package reports
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -24,9 +25,10 @@ func everyRun() map[string]Input {
 	return all
 }
 
-// The sarif format is valid by the published schema of SARIF 2.1.0 (in testdata without its descriptions).
-func TestSarif(t *testing.T) {
-	file, err := os.Open("testdata/sarif-2.1.0.schema.json")
+// validator returns a function that checks a text by a schema.
+func validator(t *testing.T, path string) func(text string) error {
+	t.Helper()
+	file, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,20 +38,74 @@ func TestSarif(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("sarif.json", doc); err != nil {
+	if err := c.AddResource("schema.json", doc); err != nil {
 		t.Fatal(err)
 	}
-	schema, err := c.Compile("sarif.json")
+	schema, err := c.Compile("schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	valid := func(text string) error {
-		log, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	return func(text string) error {
+		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 		if err != nil {
 			return err
 		}
-		return schema.Validate(log)
+		return schema.Validate(doc)
 	}
+}
+
+// The speedscope format is valid by the schema that its npm package contains, and its weights add up to the growth and the
+// shrinkage of the flame graphs.
+func TestSpeedscope(t *testing.T) {
+	valid := validator(t, "testdata/speedscope.schema.json")
+	for name, in := range everyRun() {
+		text := render(t, "speedscope", in)
+		if err := valid(text); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var file speedscopeFile
+		if err := json.Unmarshal([]byte(text), &file); err != nil {
+			t.Fatal(err)
+		}
+		sums := map[string]int64{}
+		for _, p := range file.Profiles {
+			for i, w := range p.Weights {
+				sums[p.Name] += w
+				for _, f := range p.Samples[i] {
+					if f >= len(file.Shared.Frames) {
+						t.Fatalf("%s: no frame %d", name, f)
+					}
+				}
+			}
+			if sums[p.Name] != p.End {
+				t.Errorf("%s, %s: %d, but ends at %d", name, p.Name, sums[p.Name], p.End)
+			}
+		}
+		for _, x := range newView(in).Variants {
+			for _, g := range newFlameSet(x.flameSubject(), x.Name, 10).graphs {
+				for _, m := range flameMetrics {
+					if g.Probe == m.Probe && g.Unit == m.Unit {
+						if got := sums[x.Name+": "+m.Name+", grew"] - sums[x.Name+": "+m.Name+", shrank"]; got != total(g.List) {
+							t.Errorf("%s, %s, %s: %d, the flame graph has %d", name, x.Name, m.Name, got, total(g.List))
+						}
+					}
+				}
+			}
+		}
+	}
+	text := render(t, "speedscope", fixture())
+	if valid(strings.Replace(text, `"type":"sampled"`, `"type":"drawn"`, 1)) == nil {
+		t.Error("the schema accepts everything")
+	}
+	var file speedscopeFile
+	if err := json.Unmarshal([]byte(text), &file); err != nil || file.Profiles[file.Active].Name != "leaky: Goroutines, grew" {
+		t.Errorf("%v, shows %q first", err, file.Profiles[file.Active].Name)
+	}
+}
+
+// The sarif format is valid by the published schema of SARIF 2.1.0 (in testdata without its descriptions).
+func TestSarif(t *testing.T) {
+	valid := validator(t, "testdata/sarif-2.1.0.schema.json")
 	for name, in := range everyRun() {
 		if err := valid(render(t, "sarif", in)); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -73,6 +73,7 @@ func TestHistoryGolden(t *testing.T) {
 	runs = append(runs, HistoryRun{Dir: "runs/x/broken", Problem: "read run.json: unexpected end of JSON input"})
 	got := renderHistory(t, runs)
 	checkHTML(t, got)
+	got = withoutAssets(got)
 	path := filepath.Join("testdata", "history.html")
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {

@@ -50,6 +50,7 @@ func Formats() []Format {
 		{"json", "The verdict and a summary of the record, for programs; see Report.", "", draw(jsonReport)},
 		{"html", "One self-contained page with charts, stacks and every number.", rundir.HTMLFile, draw(html)},
 		{"svg", "The differential flame graph of the variant that leaks, to paste into an issue.", "flame.svg", draw(svg)},
+		{"speedscope", "The changes of all variants, for speedscope.", "", draw(speedscope)},
 		{"junit", "Test cases for a CI system, one per check and variant.", rundir.JUnitFile, draw(junit)},
 		{"github", "Annotations of GitHub Actions, at file and line.", "", github},
 		{"sarif", "SARIF 2.1.0 for code scanning.", "", draw(sarif)},
