@@ -11,6 +11,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
 	"github.com/leakrig/leakrig/reports"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // dump writes a goroutine dump with so many goroutines on one stack.
@@ -76,5 +77,24 @@ func TestBestVariant(t *testing.T) {
 	}
 	if _, err := f.best([]*leak.VariantRecord{{Name: "broken"}}, production); err == nil || !strings.Contains(err.Error(), "broken: no round") {
 		t.Error(err)
+	}
+}
+
+func TestExplainFleet(t *testing.T) {
+	dir := rundir.Dir(t.TempDir())
+	var b bytes.Buffer
+	stack := leak.Stack{State: "chan send", Frames: []leak.Frame{
+		{Func: "k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive", File: "k8s.io/apimachinery@v0.18.8/pkg/watch/streamwatcher.go", Line: 127},
+	}}
+	if err := profiles.Write(&b, "goroutines", []profiles.Counted{{Stack: stack, N: 300}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.WriteFile(rundir.GrowthFile("goroutines"), b.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	code, err := (&ExplainOptions{Format: "text", Top: 10}).Explain(t.Context(), &out, string(dir))
+	if err != nil || code != leak.ExitMet || !strings.Contains(out.String(), "kubernetes/kubernetes#98653") || !strings.Contains(out.String(), "v0.21.0") {
+		t.Errorf("code %d, %v:\n%s", code, err, out.String())
 	}
 }

@@ -74,13 +74,36 @@ func (f *ExplainOptions) inputs(ctx context.Context, source string) ([]catalogue
 		return inputs, leak.ExitMet, err
 	}
 	if info, err := os.Stat(source); err == nil && info.IsDir() {
-		return f.readGrowth(session.FindRun(source))
+		dir := session.FindRun(source)
+		if inputs, err := ofFleet(dir); len(inputs) > 0 || err != nil {
+			return inputs, leak.ExitMet, err
+		}
+		return f.readGrowth(dir)
 	}
 	p, err := profiles.Open(source)
 	if err != nil {
 		return nil, 0, err
 	}
 	return []catalogue.Input{explained(source, p)}, leak.ExitMet, nil
+}
+
+// ofFleet reads the stacks that leak in a fleet, none if the run directory has no such profiles.
+func ofFleet(dir rundir.Dir) ([]catalogue.Input, error) {
+	var inputs []catalogue.Input
+	for _, unit := range []string{"goroutines", "bytes"} {
+		path := dir.Path(rundir.GrowthFile(unit))
+		p, err := profiles.Open(path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		in := explained(path, p)
+		in.Grew, in.Leaking = true, true
+		inputs = append(inputs, in)
+	}
+	return inputs, nil
 }
 
 // explained is a profile as the catalogue reads it.

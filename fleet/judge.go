@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/leakrig/leakrig/catalogue"
 	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/stats"
@@ -452,7 +453,7 @@ func (j *judgement) stacks() {
 		if at.stack >= 0 {
 			sv.Stack = &j.Stacks[at.stack]
 		} else if at.stack == Other {
-			sv.Stack = &leak.Stack{Frames: []leak.Frame{{Func: "(any of the rarer stacks)"}}}
+			sv.Stack, sv.other = &leak.Stack{Frames: []leak.Frame{{Func: "(any of the rarer stacks)"}}}, true
 		}
 		slices.SortStableFunc(sv.Targets, func(a, b Growth) int {
 			return cmp.Or(-cmp.Compare(a.Outcome, b.Outcome), -cmp.Compare(a.PerHour, b.PerHour), cmp.Compare(a.Target, b.Target))
@@ -473,6 +474,11 @@ func (j *judgement) stacks() {
 		}
 		sv.MedianPerHour, sv.MedianPerOperation = stats.Median(perHour), stats.Median(perOperation)
 		sv.On, sv.Typical = on[at], typical[at]
+		if sv.Leaking > 0 && sv.Stack != nil {
+			if m := catalogue.Known(*sv.Stack, sv.Unit == "bytes", leak.SubjectInfo{}); m != nil {
+				sv.Known = m.Sentence()
+			}
+		}
 		j.v.Stacks = append(j.v.Stacks, *sv)
 	}
 	slices.SortStableFunc(j.v.Stacks, func(a, b StackVerdict) int {

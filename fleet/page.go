@@ -46,7 +46,7 @@ func HTML(w io.Writer, v *Verdict) error {
 func (sv *StackVerdict) page(v *Verdict) reports.FleetStack {
 	s := reports.FleetStack{
 		Outcome: sv.Targets[0].Outcome, Place: sv.name(), GrowsIn: sv.growsIn(v), Worst: sv.Targets[0].rate(), Median: sv.median(),
-		Elsewhere: display.Value(sv.Typical, sv.Unit),
+		Elsewhere: display.Value(sv.Typical, sv.Unit), Known: sv.Known,
 	}
 	if sv.Stack != nil {
 		s.State, s.Place, s.Frames = sv.Stack.State, sv.Stack.Place().Short(), sv.Stack.Frames

@@ -19,6 +19,8 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/profiles"
+	"github.com/leakrig/leakrig/rundir"
 )
 
 // service is one of a fleet whose profiles were stored for a week.
@@ -191,8 +193,37 @@ func TestStoredFolder(t *testing.T) {
 			}
 		}
 	}
+	checkGrowth(t, v)
 	if _, err := weekly(&folder{path: dir + "x", from: from, every: time.Hour, buckets: 56}, from).Run(t.Context()); err == nil || leak.Hint(err) == "" {
 		t.Errorf("no folder: %v", err)
+	}
+}
+
+// checkGrowth reads the profiles of what leaks, and the commands that take them.
+func checkGrowth(t *testing.T, v *Verdict) {
+	t.Helper()
+	dir := rundir.Dir(t.TempDir())
+	if err := writeGrowth(dir, v); err != nil {
+		t.Fatal(err)
+	}
+	for unit, want := range map[string]string{"goroutines": "main.forgotten", "bytes": "main.remembered"} {
+		p, err := profiles.Open(dir.Path(rundir.GrowthFile(unit)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.Groups) != 1 || p.Stacks[p.Groups[0].Stack].Frames[0].Func != want || p.Amount(p.Groups[0]) < 100 {
+			t.Errorf("%s: %v", unit, p.Stacks)
+		}
+	}
+	var text bytes.Buffer
+	v.RunDir = string(dir)
+	if err := Text(&text, v); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"leakrig explain " + v.RunDir, "leakrig match --skeleton " + dir.Path(rundir.GrowthFile("goroutines"))} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in:\n%s", want, text.String())
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/leak/display"
+	"github.com/leakrig/leakrig/reports"
 	"github.com/leakrig/leakrig/rundir"
 )
 
@@ -68,11 +69,25 @@ func Text(w io.Writer, v *Verdict) error {
 		line("  warning: %s", firstLine(warning))
 	}
 	if v.RunDir != "" {
+		next(&b, v)
 		line("")
 		line("  run directory: %s", v.RunDir)
 		line("  report:        %s", rundir.Dir(v.RunDir).Path(HTMLFile))
 	}
 	return display.WriteText(w, b.String())
+}
+
+// next prints the commands that take what leaks further.
+func next(b *strings.Builder, v *Verdict) {
+	dir := rundir.Dir(v.RunDir)
+	for _, unit := range []string{"goroutines", "bytes"} {
+		if len(v.leaking(unit)) == 0 {
+			continue
+		}
+		fmt.Fprintf(b, "\n  next: compare with known leaks\n    leakrig explain %s\n", reports.ShellPath(v.RunDir))
+		fmt.Fprintf(b, "  next: write a scenario that reproduces it\n    leakrig match --skeleton %s > reproduction.yaml\n", reports.ShellPath(dir.Path(rundir.GrowthFile(unit))))
+		return
+	}
 }
 
 // table has a row for each stack that grows.
@@ -111,6 +126,9 @@ func details(b *strings.Builder, v *Verdict) {
 			return
 		}
 		fmt.Fprintf(b, "\n  %s\n", s.name())
+		if s.Known != "" {
+			fmt.Fprintf(b, "    %s\n", s.Known)
+		}
 		if s.Stack != nil {
 			for k, f := range s.Stack.Frames {
 				if k == textFrames {

@@ -75,6 +75,8 @@ type StackVerdict struct {
 	Unit string `json:"unit"`
 	// Stack is nil for all goroutines of a target, if no single stack grows.
 	Stack *leak.Stack `json:"stack,omitempty"`
+	// Known names the known leak of a leaking stack and the version with the fix, "" if there is none.
+	Known string `json:"known,omitempty"`
 	// Leaking and Undecided count the targets in which the stack grows. On counts the targets that ever had it.
 	Leaking   int `json:"leaking"`
 	Undecided int `json:"undecided"`
@@ -88,7 +90,8 @@ type StackVerdict struct {
 	// Targets are those in which it grows, worst first.
 	Targets []Growth `json:"targets"`
 
-	all string // the name of the total
+	all   string // the name of the total
+	other bool   // the stack stands for the rarer ones together
 }
 
 // Growth is one stack in one target.

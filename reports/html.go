@@ -627,7 +627,7 @@ func modules(v view) (built, rest []moduleRow, more int) {
 func commands(v view) []command {
 	list := []command{
 		{"Run it again", v.again()},
-		{"Decide again from this record", "leakrig judge " + shellPath(v.RunDir)},
+		{"Decide again from this record", "leakrig judge " + ShellPath(v.RunDir)},
 	}
 	if line, ok := v.reproduce(); ok {
 		list = append(list, command{"See it in the raw profiles", line})

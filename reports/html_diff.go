@@ -127,13 +127,13 @@ func newDiffPage(in DiffInput) diffPage {
 			p.Tables = append(p.Tables, newDiffTable(t.title, d, t.list, in.Max))
 		}
 	}
-	p.Commands = []command{{"In the terminal", "leakrig diff " + shellPath(in.Base) + " " + shellPath(in.Now)}}
+	p.Commands = []command{{"In the terminal", "leakrig diff " + ShellPath(in.Base) + " " + ShellPath(in.Now)}}
 	if d.Source == "heap" || d.Source == "profile" {
 		words := "go tool pprof -top "
 		if d.Source == "heap" {
 			words += "-sample_index=inuse_space "
 		}
-		p.Commands = append(p.Commands, command{"With pprof", words + "-base " + shellPath(in.Base) + " " + shellPath(in.Now)})
+		p.Commands = append(p.Commands, command{"With pprof", words + "-base " + ShellPath(in.Base) + " " + ShellPath(in.Now)})
 	}
 	return p
 }

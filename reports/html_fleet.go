@@ -48,8 +48,10 @@ type FleetStack struct {
 	Outcome                           leak.Outcome
 	State, Place                      string
 	GrowsIn, Worst, Median, Elsewhere string
-	Frames                            []leak.Frame
-	Targets                           []FleetTarget
+	// Known names the known leak and the version with the fix, "" if there is none.
+	Known   string
+	Frames  []leak.Frame
+	Targets []FleetTarget
 }
 
 // FleetTarget is one target in which a stack grows.

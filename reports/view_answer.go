@@ -555,7 +555,7 @@ func (v view) next(x variant, fix *twin) []AnswerCommand {
 		list = append(list, AnswerCommand{"Decide with more operations", v.againWith("--"+m[1], m[2])})
 	}
 	if x.Verdict.Outcome == leak.Leaking && v.RunDir != "" {
-		list = append(list, AnswerCommand{"Compare with known leaks", "leakrig explain " + shellPath(v.RunDir)})
+		list = append(list, AnswerCommand{"Compare with known leaks", "leakrig explain " + ShellPath(v.RunDir)})
 		if len(v.Variants) == 1 || fix == nil {
 			list = append(list, AnswerCommand{"See whether it repeats", v.again()})
 		}

@@ -145,7 +145,7 @@ func rawProfile(s *leak.Snapshot, probe string) string {
 }
 
 // file returns the path of a file in the run directory as a shell word.
-func (v view) file(name string) string { return shellPath(path.Join(v.RunDir, name)) }
+func (v view) file(name string) string { return ShellPath(path.Join(v.RunDir, name)) }
 
 // focus returns a regular expression that matches the function and needs no escaping in any shell:
 // "StreamWatcher..receive" for watch.(*StreamWatcher).receive.
@@ -167,8 +167,8 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// shellPath is shellWord for paths. A path that starts with a dash does not become a flag.
-func shellPath(s string) string {
+// ShellPath quotes a path as one shell word. A path that starts with a dash does not become a flag.
+func ShellPath(s string) string {
 	if strings.HasPrefix(s, "-") {
 		s = "./" + s
 	}

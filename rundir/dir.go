@@ -26,6 +26,14 @@ const (
 	SummaryFile  = "summary.md"
 )
 
+// GrowthFile is the pprof profile of the stacks that leak in a fleet, in the unit "goroutines" or "bytes".
+func GrowthFile(unit string) string {
+	if unit == "bytes" {
+		return "leaks-heap.pb.gz"
+	}
+	return "leaks-goroutine.pb.gz"
+}
+
 // Unfinished begins the name of a file that is being written: one that stays was left by a killed leakrig.
 const Unfinished = ".tmp-"
 

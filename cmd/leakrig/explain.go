@@ -11,8 +11,8 @@ func (a *app) explainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain PROFILE|DUMP|URL|RUN_DIR",
 		Short: "Find known leaks and leak patterns in a profile",
-		Long: `Compare the stacks of a goroutine profile, heap profile, goroutine dump (debug=2), running process or
-run with a catalogue of known leaks and patterns. For each match, explain prints how much it explains,
+		Long: `Compare the stacks of a goroutine profile, heap profile, goroutine dump (debug=2), running process, run
+or fleet with a catalogue of known leaks and patterns. For each match, explain prints how much it explains,
 whether the version in use is affected, and the version with the fix. It also prints the caller in your
 code and what to look for. It lists the other stacks by wait state and place.
 
