@@ -21,7 +21,9 @@ import (
 	"github.com/leakrig/leakrig/subjects/serve"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -104,10 +106,9 @@ func (b *builder) build(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	w, err := pods.Watch(ctx, metav1.ListOptions{
-		LabelSelector:   "job=" + name,
-		ResourceVersion: created.ResourceVersion,
-	})
+	life := make(chan error, 1)
+	go func() { life <- b.live(ctx, name) }()
+	w, err := succeeded(ctx, pods, created)
 	if err != nil {
 		return err
 	}
@@ -118,34 +119,44 @@ func (b *builder) build(ctx context.Context, name string) error {
 			}
 		}
 	}
-	stopped := false
-	defer func() {
-		if !stopped {
+	if b.order == stopFirst {
+		stop()
+	} else {
+		defer func() {
 			time.Sleep(b.pause)
 			stop()
-		}
-	}()
-	life := make(chan error, 1)
-	go func() { life <- b.live(ctx, name) }()
-	for event := range w.ResultChan() {
-		pod, ok := event.Object.(*corev1.Pod)
-		if !ok {
-			return fmt.Errorf("watch: got a %T", event.Object)
-		}
-		if pod.Status.Phase != corev1.PodSucceeded {
-			continue
-		}
-		if b.order == stopFirst {
-			stop()
-			stopped = true
-		}
-		// The kubelet is done before the pod is deleted, so that it has no open request when this operation ends.
-		if err := <-life; err != nil {
-			return fmt.Errorf("set status: %w", err)
-		}
-		return pods.Delete(ctx, name, metav1.DeleteOptions{})
+		}()
 	}
-	return errors.New("watch: closed before the pod had succeeded")
+	// The kubelet is done before the pod is deleted, so that it has no open request when this operation ends.
+	if err := <-life; err != nil {
+		return fmt.Errorf("set status: %w", err)
+	}
+	return pods.Delete(ctx, name, metav1.DeleteOptions{})
+}
+
+// succeeded returns a watch that has seen the pod succeed. The API server closes the watch of a client that reads too
+// slowly, as on a busy machine, and succeeded then watches again.
+func succeeded(ctx context.Context, pods corev1client.PodInterface, created *corev1.Pod) (watch.Interface, error) {
+	for {
+		w, err := pods.Watch(ctx, metav1.ListOptions{
+			LabelSelector:   "job=" + created.Name,
+			ResourceVersion: created.ResourceVersion,
+		})
+		if err != nil {
+			return nil, err
+		}
+		for event := range w.ResultChan() {
+			pod, ok := event.Object.(*corev1.Pod)
+			if !ok {
+				w.Stop()
+				return nil, fmt.Errorf("watch: got a %T", event.Object)
+			}
+			if pod.Status.Phase == corev1.PodSucceeded {
+				return w, nil
+			}
+		}
+		w.Stop()
+	}
 }
 
 // live plays the kubelet: the pod runs, then succeeds.
