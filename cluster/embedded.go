@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -104,6 +105,8 @@ type plane struct {
 	control *envtest.ControlPlane
 	info    leak.ClusterInfo
 	files   []*os.File
+	// down is set while a fault keeps the API server stopped.
+	down atomic.Bool
 }
 
 const (
@@ -236,6 +239,61 @@ func (p *plane) Info() leak.ClusterInfo { return p.info }
 // Observe reaches the API server.
 func (p *plane) Observe(ctx context.Context, spec leak.ComponentSpec, _ leak.Subject) (leak.Subject, error) {
 	return component.Observe(ctx, p.Connection, spec)
+}
+
+// Check returns an error when the API server no longer answers, unless a fault has stopped it.
+func (p *plane) Check(ctx context.Context) error {
+	if p.down.Load() {
+		return nil
+	}
+	err := p.Connection.Check(ctx)
+	if p.down.Load() { // meanwhile
+		return nil
+	}
+	return err
+}
+
+// Down stops the API server. up starts it with the same port, certificates and etcd.
+func (p *plane) Down(_ context.Context, part leak.Part) (up func(context.Context) error, err error) {
+	if part.Name != leak.KubeAPIServer {
+		return nil, leak.WithHint(errors.New("the embedded control plane has only an API server"), "use --cluster kind")
+	}
+	p.down.Store(true)
+	up = func(ctx context.Context) error {
+		// envtest takes no context. It bounds its start.
+		var err error
+		for range startTries {
+			p.control.APIServer.Args = nil //nolint:staticcheck // otherwise envtest takes the arguments of the last start as a template
+			if err = p.control.APIServer.Start(); err == nil || ctx.Err() != nil {
+				break
+			}
+		}
+		if err != nil {
+			return leak.WithHint(fmt.Errorf("start the API server again: %w", err), "%s", p.Hint)
+		}
+		err = p.answers(ctx)
+		p.down.Store(false)
+		return err
+	}
+	if err := p.control.APIServer.Stop(); err != nil {
+		return up, fmt.Errorf("stop the API server: %w", err)
+	}
+	return up, nil
+}
+
+// answers waits until the API server is ready.
+func (p *plane) answers(ctx context.Context) error {
+	for {
+		err := p.Connection.Check(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // Close stops the API server, then etcd. It is bounded by envtest's own timeouts.

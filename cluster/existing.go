@@ -130,6 +130,14 @@ func (a *attached) Check(ctx context.Context) error {
 	return nil
 }
 
+// Down deletes pods of the run. leakrig stops nothing else in a cluster that others use.
+func (a *attached) Down(ctx context.Context, p leak.Part) (up func(context.Context) error, err error) {
+	if p.Selector == "" || p.Namespace != "" && p.Namespace != a.Namespace {
+		return nil, leak.WithHint(errors.New("leakrig stops only pods in the namespace of the run in an existing cluster"), "use --cluster kind, or embedded")
+	}
+	return a.DownPods(ctx, "", p.Selector)
+}
+
 // Close removes the run's namespace, with everything in it.
 func (a *attached) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -173,6 +174,8 @@ type kindCluster struct {
 	// workers provides the image of workers. It is loaded into the nodes on first use.
 	workers     images.Workers
 	workerImage string
+	// down is set while a fault keeps the API server stopped.
+	down atomic.Bool
 	// cache is leakrig's folder for what outlives a run.
 	cache string
 	// inUse lets go of the lock that keeps `leakrig clean` from the cluster; release forgets the claim, where
@@ -394,10 +397,13 @@ func kindProvider(e engine.Engine, options ...kind.ProviderOption) *kind.Provide
 	return kind.NewProvider(append(options, option)...)
 }
 
-// Check adds to the API server's answer whether the engine still does.
+// Check adds to the API server's answer whether the engine still does. A fault may have stopped the API server.
 func (c *kindCluster) Check(ctx context.Context) error {
+	if c.down.Load() {
+		return nil
+	}
 	err := c.Connection.Check(ctx)
-	if err == nil {
+	if err == nil || c.down.Load() {
 		return nil
 	}
 	short, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -407,6 +413,61 @@ func (c *kindCluster) Check(ctx context.Context) error {
 		return leak.WithHint(fmt.Errorf("the cluster has vanished: %w", errors.Join(err, engineErr)), "is the container engine still running? %s", c.Hint)
 	}
 	return leak.WithHint(fmt.Errorf("%w (its container is %s)", err, out), "%s", c.Hint)
+}
+
+// Down stops the API server, deletes pods, or drains a node. A cluster that is kept must survive a killed leakrig, so it
+// keeps its API server and its nodes.
+func (c *kindCluster) Down(ctx context.Context, p leak.Part) (up func(context.Context) error, err error) {
+	switch {
+	case p.Selector != "":
+		return c.DownPods(ctx, p.Namespace, p.Selector)
+	case c.keep || c.reused:
+		return nil, leak.WithHint(errors.New("faults do not act on the nodes and the API server of a cluster that is kept"), "leave --keep and --reuse out")
+	case p.Node != "":
+		return c.Drain(ctx, c.name+"-"+p.Node)
+	case p.Name == leak.KubeAPIServer:
+		return c.downAPIServer(ctx)
+	}
+	return nil, fmt.Errorf("%s cannot be stopped", p.Name)
+}
+
+// The kubelet runs the API server as long as its manifest is in the folder of static pods.
+const (
+	apiManifest  = "/etc/kubernetes/manifests/kube-apiserver.yaml"
+	apiAside     = "/etc/kubernetes/kube-apiserver.yaml"
+	apiContainer = "crictl ps -q --name '^kube-apiserver$'"
+)
+
+// downAPIServer moves the manifest of the API server away, and stops its container at once. up moves it back and waits
+// until the API server is ready.
+func (c *kindCluster) downAPIServer(ctx context.Context) (up func(context.Context) error, err error) {
+	at := c.name + "-control-plane"
+	inNode := func(ctx context.Context, script string) error {
+		_, err := c.engine.Run(ctx, "exec", at, "sh", "-c", script)
+		return err
+	}
+	c.down.Store(true)
+	up = func(ctx context.Context) error {
+		if err := inNode(ctx, "if [ -e "+apiAside+" ]; then mv "+apiAside+" "+apiManifest+"; fi"); err != nil {
+			return fmt.Errorf("start the API server again: %w", err)
+		}
+		for {
+			err := c.Connection.Check(ctx)
+			if err == nil {
+				c.down.Store(false)
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("start the API server again: %w", err)
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+	}
+	if err := inNode(ctx, "mv "+apiManifest+" "+apiAside+" && crictl stop --timeout 10 $("+apiContainer+")"); err != nil {
+		return up, fmt.Errorf("stop the API server: %w", err)
+	}
+	return up, nil
 }
 
 // Close deletes the cluster, or only the run's namespace where the cluster is kept.

@@ -146,7 +146,7 @@ func TestPause(t *testing.T) {
 		frozen.Store(stop)
 		return nil
 	}}
-	p := &Pause{timing{Actions: []string{"post"}, For: leak.Duration(10 * time.Millisecond), Every: leak.Duration(20 * time.Millisecond)}}
+	p := &Pause{timing: timing{Actions: []string{"post"}, For: leak.Duration(10 * time.Millisecond), Every: leak.Duration(20 * time.Millisecond)}}
 	injection, err := p.Begin(t.Context(), target)
 	if err != nil {
 		t.Fatal(err)
@@ -180,13 +180,17 @@ func TestValidate(t *testing.T) {
 		kind  leak.Validator
 		field string
 	}{
-		"no action":          {&Pause{timing{For: 1}}, "during"},
-		"no duration":        {&Pause{timing{Actions: []string{"a"}}}, "for"},
-		"too often":          {&Pause{timing{Actions: []string{"a"}, For: 2, Every: 2}}, "every"},
-		"before the load":    {&Pause{timing{Actions: []string{"a"}, For: 2, After: -1}}, "after"},
+		"no action":          {&Pause{timing: timing{For: 1}}, "during"},
+		"no duration":        {&Pause{timing: timing{Actions: []string{"a"}}}, "for"},
+		"too often":          {&Pause{timing: timing{Actions: []string{"a"}, For: 2, Every: 2}}, "every"},
+		"before the load":    {&Pause{timing: timing{Actions: []string{"a"}, For: 2, After: -1}}, "after"},
 		"no fault":           {&Network{timing: good}, "fault"},
 		"a delay of nothing": {&Network{Fault: faultDelay, timing: good}, "delay"},
 		"too much jitter":    {&Network{Fault: faultDelay, Delay: 1, Jitter: 2, timing: good}, "jitter"},
+		"no part":            {&Restart{timing: good}, "of"},
+		"two parts":          {&Restart{Name: "a", Selector: "b", timing: good}, "of"},
+		"a namespace alone":  {&Restart{Name: "a", Namespace: "b", timing: good}, "namespace"},
+		"no node":            {&Drain{timing: good}, "node"},
 		"no bandwidth":       {&Network{Fault: faultBandwidth, timing: good}, "rate"},
 	} {
 		var field *leak.FieldError
@@ -198,5 +202,117 @@ func TestValidate(t *testing.T) {
 		if _, err := k.New().Run(t.Context(), leak.Target{}, 1); err == nil {
 			t.Errorf("%s ran as load", k.Name)
 		}
+	}
+}
+
+// TestLink disturbs connections to a server that are not the load's: each client gets a new connection afterwards, on the
+// same port.
+func TestLink(t *testing.T) {
+	direct := subject(t)
+	l, err := Open(strings.TrimPrefix(direct.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	through := "http://" + l.Address()
+	n := &Network{Fault: faultCut, Behind: "backend", timing: timing{For: leak.Duration(50 * time.Millisecond), Every: leak.Duration(100 * time.Millisecond)}}
+	target := leak.Target{URL: "http://subject", Links: map[string]leak.Link{"backend": l}}
+	injection, err := n.Begin(t.Context(), target)
+	if err != nil || injection.Target().URL != target.URL {
+		t.Fatal(injection, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	var tally leak.Tally
+	go func() {
+		var err error
+		tally, err = injection.Inject(ctx)
+		done <- err
+	}()
+	refused, answered := 0, 0
+	for deadline := time.Now().Add(20 * time.Second); (refused == 0 || answered == 0) && time.Now().Before(deadline); {
+		if _, err := get(through, time.Second); err != nil {
+			refused++
+		} else {
+			answered++
+		}
+	}
+	cancel()
+	if err := <-done; err != nil || refused == 0 || answered == 0 || !strings.Contains(tally.Fault, "cut of backend") {
+		t.Errorf("%d refused, %d answered, %+v, %v", refused, answered, tally, err)
+	}
+	if err := injection.End(); err != nil {
+		t.Error(err)
+	}
+	if _, err := get(through, 20*time.Second); err != nil {
+		t.Errorf("after the fault the link is gone: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := get(through, time.Second); err == nil {
+		t.Error("the link is left")
+	}
+	if _, err := n.Begin(t.Context(), leak.Target{}); err == nil || leak.Hint(err) == "" {
+		t.Errorf("without a link: %v", err)
+	}
+}
+
+// TestDown checks restarts and drains: a part that went down comes up again, also if the action ends or the stop fails
+// half-way, and a part that does not come up is an error with its name.
+func TestDown(t *testing.T) {
+	timed := timing{Actions: []string{"post"}, For: leak.Duration(10 * time.Millisecond), Every: leak.Duration(20 * time.Millisecond)}
+	for name, fault := range map[string]leak.Fault{
+		"kube-apiserver": &Restart{Name: "kube-apiserver", timing: timed},
+		"pods app=web":   &Restart{Selector: "app=web", timing: timed},
+		"node worker":    &Drain{Node: "worker", timing: timed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := fault.(leak.Validator).Validate(); err != nil {
+				t.Fatal(err)
+			}
+			var isDown atomic.Bool
+			var downs, ups atomic.Int32
+			broken := errors.New("broken")
+			var failDown, failUp error
+			target := leak.Target{Down: func(_ context.Context, p leak.Part) (func(context.Context) error, error) {
+				if p == (leak.Part{}) {
+					t.Error("no part")
+				}
+				downs.Add(1)
+				isDown.Store(true)
+				return func(ctx context.Context) error {
+					if ctx.Err() != nil {
+						t.Errorf("the undo ends with the action: %v", ctx.Err())
+					}
+					ups.Add(1)
+					isDown.Store(false)
+					return failUp
+				}, failDown
+			}}
+			begin := func() leak.Injection {
+				injection, err := fault.Begin(t.Context(), target)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return injection
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(200*time.Millisecond, cancel)
+			tally, err := begin().Inject(ctx)
+			if err != nil || isDown.Load() || downs.Load() < 2 || downs.Load() != ups.Load() || tally.Succeeded != int(downs.Load()) || !strings.Contains(tally.Fault, name) {
+				t.Errorf("%+v, %d down, %d up, %v", tally, downs.Load(), ups.Load(), err)
+			}
+			failDown = broken
+			if tally, err := begin().Inject(t.Context()); !errors.Is(err, broken) || isDown.Load() || tally.Failed != 1 {
+				t.Errorf("a stop that fails: %+v, %v", tally, err)
+			}
+			failDown, failUp = nil, broken
+			if tally, err := begin().Inject(t.Context()); !errors.Is(err, broken) || !strings.Contains(err.Error(), name) || tally.Failed != 1 {
+				t.Errorf("a start that fails: %+v, %v", tally, err)
+			}
+			if _, err := fault.Begin(t.Context(), leak.Target{}); err == nil || leak.Hint(err) == "" {
+				t.Errorf("where nothing can be stopped: %v", err)
+			}
+		})
 	}
 }

@@ -2,22 +2,18 @@ package faults
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"strings"
-
-	toxiproxy "github.com/Shopify/toxiproxy/v2"
-	"github.com/rs/zerolog"
 
 	"github.com/leakrig/leakrig/leak"
 )
 
 var networkKind = leak.Kind[leak.Action]{
 	Name: "network",
-	Doc: "Disturbs the network between the load and the subject while other actions run. " +
-		"All their connections go through a proxy in leakrig's process; probes do not. " +
+	Doc: "Disturbs the network between the load and the subject, or between the subject and what it uses, while other actions run. " +
+		"These connections go through a proxy in leakrig's process; probes do not. " +
 		"cut refuses new connections and closes open ones; reset resets them; half-open drops all data and keeps them open; delay and bandwidth slow them down.",
 	New: func() leak.Action { return &Network{} },
 }
@@ -38,6 +34,7 @@ func networkFaults() []string {
 // Network disturbs connections.
 type Network struct {
 	Fault  string        `yaml:"fault" doc:"cut, reset, half-open, delay or bandwidth"`
+	Behind string        `yaml:"of,omitempty" doc:"disturbs the subject's connections to this dependency, or to kube-apiserver (default: the load's connections to the subject)"`
 	Delay  leak.Duration `yaml:"delay,omitempty" doc:"of delay: added to every packet of the answers"`
 	Jitter leak.Duration `yaml:"jitter,omitempty" doc:"of delay: random part of it, added or subtracted"`
 	Rate   leak.Quantity `yaml:"rate,omitempty" doc:"of bandwidth: bytes per second and connection, as in 64KiB"`
@@ -74,9 +71,20 @@ func (n *Network) Run(context.Context, leak.Target, int) (leak.Tally, error) {
 	return leak.Tally{}, errAlone
 }
 
-// Begin starts a proxy for each replica, which passes everything on.
+// Of names what is behind the disturbed connections, "" for the subject.
+func (n *Network) Of() (name string, linked bool) { return n.Behind, n.Behind != "" }
+
+// Begin starts a proxy for each replica, or finds the proxy of the subject's own connections.
 func (n *Network) Begin(_ context.Context, t leak.Target) (leak.Injection, error) {
-	d := &disturbed{Network: n, target: t, server: toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())}
+	d := &disturbed{Network: n, target: t}
+	if n.Behind != "" {
+		l, ok := t.Links[n.Behind].(*link)
+		if !ok {
+			return nil, leak.WithHint(fmt.Errorf("network: the subject does not reach %s through a proxy", n.Behind), "use placement process, with build or command")
+		}
+		d.links = []*link{l}
+		return d, nil
+	}
 	d.target.Replicas = nil
 	var err error
 	for _, one := range t.Replicas {
@@ -97,9 +105,9 @@ func (n *Network) Begin(_ context.Context, t leak.Target) (leak.Injection, error
 // disturbed are the proxies of one action.
 type disturbed struct {
 	*Network
-	target  leak.Target
-	server  *toxiproxy.ApiServer
-	proxies []*toxiproxy.Proxy
+	target leak.Target
+	links  []*link
+	own    []*link // the links that Begin opened
 }
 
 // through returns the target behind a new proxy on loopback.
@@ -108,12 +116,12 @@ func (d *disturbed) through(t leak.Target) (leak.Target, error) {
 	if err != nil || at.Scheme != "http" || at.Port() == "" || t.Selector != "" {
 		return t, leak.WithHint(errors.New("network: the proxy reaches only subjects that listen with HTTP at a TCP port of this machine"), "use placement process")
 	}
-	p := toxiproxy.NewProxy(d.server, t.URL, "127.0.0.1:0", at.Host)
-	if err := p.Start(); err != nil {
-		return t, fmt.Errorf("network: start the proxy: %w", err)
+	l, err := open(at.Host)
+	if err != nil {
+		return t, fmt.Errorf("network: %w", err)
 	}
-	d.proxies = append(d.proxies, p)
-	at.Host = p.Listen
+	d.links, d.own = append(d.links, l), append(d.own, l)
+	at.Host = l.Address()
 	t.URL = at.String()
 	return t, nil
 }
@@ -121,44 +129,17 @@ func (d *disturbed) through(t leak.Target) (leak.Target, error) {
 func (d *disturbed) Target() leak.Target { return d.target }
 
 func (d *disturbed) Inject(ctx context.Context) (leak.Tally, error) {
-	return d.repeat(ctx, fmt.Sprintf("%s for %s", d.Fault, d.For), d.disturb, d.restore)
+	what := d.Fault
+	if d.Behind != "" {
+		what += " of " + d.Behind
+	}
+	return d.repeat(ctx, fmt.Sprintf("%s for %s", what, d.For), undoTimeout, d.disturb, d.restore)
 }
 
-// Directions of a proxy, which are also the names of its toxics.
-const (
-	toSubject   = "upstream"
-	fromSubject = "downstream"
-)
-
 func (d *disturbed) disturb(context.Context) error {
-	if d.Fault == faultCut {
-		for _, p := range d.proxies {
-			p.Stop()
-		}
-		return nil
-	}
-	kind, attributes, directions := "", map[string]any{}, []string{fromSubject}
-	switch d.Fault {
-	case faultReset:
-		kind = "reset_peer"
-	case faultHalfOpen:
-		kind, directions = "timeout", append(directions, toSubject) // of 0: it drops data and never closes the connection
-	case faultDelay:
-		kind = "latency"
-		attributes["latency"], attributes["jitter"] = d.Delay.D().Milliseconds(), d.Jitter.D().Milliseconds()
-	case faultBandwidth:
-		kind = "bandwidth"
-		attributes["rate"] = int64(d.Rate) >> 10
-	}
-	for _, direction := range directions {
-		text, err := json.Marshal(map[string]any{"name": direction, "type": kind, "stream": direction, "toxicity": 1.0, "attributes": attributes})
-		if err != nil {
+	for _, l := range d.links {
+		if err := l.disturb(d.Network); err != nil {
 			return err
-		}
-		for _, p := range d.proxies {
-			if _, err := p.Toxics.AddToxicJson(strings.NewReader(string(text))); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -166,23 +147,17 @@ func (d *disturbed) disturb(context.Context) error {
 
 func (d *disturbed) restore(ctx context.Context) error {
 	var err error
-	for _, p := range d.proxies {
-		if d.Fault == faultCut {
-			err = errors.Join(err, p.Start())
-		}
-		for _, direction := range []string{fromSubject, toSubject} {
-			if p.Toxics.GetToxic(direction) != nil {
-				err = errors.Join(err, p.Toxics.RemoveToxic(ctx, direction))
-			}
-		}
+	for _, l := range d.links {
+		err = errors.Join(err, l.restore(ctx, d.Network))
 	}
 	return err
 }
 
-// End stops the proxies, which closes their connections.
+// End closes the proxies that Begin started.
 func (d *disturbed) End() error {
-	for _, p := range d.proxies {
-		p.Stop()
+	var err error
+	for _, l := range d.own {
+		err = errors.Join(err, l.Close())
 	}
-	return nil
+	return err
 }

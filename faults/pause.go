@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,14 +11,15 @@ import (
 
 var pauseKind = leak.Kind[leak.Action]{
 	Name: "pause",
-	Doc: "Freezes the process of the subject (SIGSTOP) while other actions run, and continues it. " +
+	Doc: "Freezes the process of the subject or of a dependency (SIGSTOP) while other actions run, and continues it. " +
 		"Its connections stay open, and nobody answers.",
 	New: func() leak.Action { return &Pause{} },
 }
 
 // Pause freezes the subject.
 type Pause struct {
-	timing `yaml:",inline"`
+	Program string `yaml:"of,omitempty" doc:"a dependency (default: the subject)"`
+	timing  `yaml:",inline"`
 }
 
 // Validate returns all problems.
@@ -28,19 +30,27 @@ func (p *Pause) Run(context.Context, leak.Target, int) (leak.Tally, error) {
 	return leak.Tally{}, errAlone
 }
 
+// Of names the dependency, "" for the subject.
+func (p *Pause) Of() (name string, linked bool) { return p.Program, false }
+
 // Begin finds the processes to freeze.
 func (p *Pause) Begin(_ context.Context, t leak.Target) (leak.Injection, error) {
 	all := t.Replicas
 	if len(all) == 0 {
 		all = []leak.Target{t}
 	}
+	if p.Program != "" {
+		all = []leak.Target{t.Dependencies[p.Program]}
+	}
 	for _, one := range all {
 		if one.Freeze == nil {
-			return nil, leak.WithHint(errors.New("pause: the subject is not a process that leakrig started here"), "use placement process, with build or command")
+			return nil, leak.WithHint(fmt.Errorf("pause: %s is not a process that leakrig started here", p.what()), "use placement process, with build or command")
 		}
 	}
 	return &frozen{p, t, all}, nil
 }
+
+func (p *Pause) what() string { return cmp.Or(p.Program, "subject") }
 
 type frozen struct {
 	*Pause
@@ -60,7 +70,7 @@ func (f *frozen) Inject(ctx context.Context) (leak.Tally, error) {
 			return err
 		}
 	}
-	return f.repeat(ctx, fmt.Sprintf("subject frozen for %s", f.For), set(true), set(false))
+	return f.repeat(ctx, fmt.Sprintf("%s frozen for %s", f.what(), f.For), undoTimeout, set(true), set(false))
 }
 
 func (f *frozen) End() error { return nil }

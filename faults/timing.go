@@ -9,7 +9,7 @@ import (
 	"github.com/leakrig/leakrig/leak"
 )
 
-// undoTimeout bounds an undo, which runs even if the run was interrupted.
+// undoTimeout bounds an undo that waits for no program.
 const undoTimeout = 10 * time.Second
 
 // timing is when a fault begins and ends. It is part of every fault's configuration.
@@ -44,8 +44,8 @@ func (t timing) validate() []error {
 }
 
 // repeat injects and undoes the fault until ctx ends. An injection that ctx cuts short counts. Every injection is undone
-// before repeat returns.
-func (t timing) repeat(ctx context.Context, fault string, inject, undo func(context.Context) error) (tally leak.Tally, err error) {
+// before repeat returns. An undo has the time limit, and runs even if the run was interrupted.
+func (t timing) repeat(ctx context.Context, fault string, limit time.Duration, inject, undo func(context.Context) error) (tally leak.Tally, err error) {
 	tally.Fault = fault
 	start := time.Now()
 	defer func() { tally.Seconds = time.Since(start).Seconds() }()
@@ -56,7 +56,7 @@ func (t timing) repeat(ctx context.Context, fault string, inject, undo func(cont
 		if err == nil {
 			sleep(ctx, t.For.D())
 		}
-		undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+		undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 		err = errors.Join(err, undo(undoing))
 		cancel()
 		if err != nil {

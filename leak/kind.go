@@ -196,6 +196,12 @@ type Target struct {
 	Replicas []Target
 	// Freeze stops the processes of the subject (true) or continues them (false); nil if leakrig did not start them here.
 	Freeze func(stop bool) error
+	// Down stops a dependency or a part of the cluster, like that of Breakable; nil if there is none.
+	Down func(ctx context.Context, p Part) (up func(ctx context.Context) error, err error)
+	// Links are the connections of the subject that lead through a proxy, by the name of what is behind it.
+	Links map[string]Link
+	// Dependencies are the targets of the dependencies, by name.
+	Dependencies map[string]Target
 	// Env has additional environment variables for programs that run as load.
 	Env []string
 	// InCluster returns URL as pods of the cluster reach it; nil where they cannot.

@@ -28,27 +28,29 @@ type Metadata struct {
 
 // Spec is the body of a scenario.
 type Spec struct {
-	Parameters map[string]string `yaml:"parameters,omitempty" doc:"names and default values; $(name) in another value of the file refers to one, --set name=value overrides it"`
-	Cluster    *ClusterSpec      `yaml:"cluster,omitempty" doc:"the cluster that the subject uses (default: none)"`
-	Fixtures   Fixtures          `yaml:"fixtures,omitempty" doc:"objects that are created before the subject starts"`
-	Subject    SubjectSpec       `yaml:"subject" doc:"the program or the components of the cluster under observation"`
-	Variants   []Variant         `yaml:"variants" doc:"builds or configurations of the subject, each with an expected outcome"`
-	Warmup     Warmup            `yaml:"warmup,omitempty" doc:"rounds before the baseline that are discarded"`
-	Rounds     int               `yaml:"rounds,omitempty" doc:"measured rounds after the baseline (default 7)"`
-	MaxRounds  int               `yaml:"maxRounds,omitempty" doc:"maximum number of rounds: while a check is undecided, rounds are added in batches of rounds (default: none)"`
-	For        Duration          `yaml:"for,omitempty" doc:"time budget instead of a number of rounds: rounds grow until every check is decided"`
-	Linger     Duration          `yaml:"linger,omitempty" doc:"with for: age at which growth counts as a leak and no longer as lingering (default 40s)"`
-	Soak       *SoakSpec         `yaml:"soak,omitempty" doc:"rounds by time instead of by number, with bounded disk use; --resume resumes an interrupted soak"`
-	Sizes      []int             `yaml:"sizes,omitempty" doc:"repetitions of the actions per round, in turn (default [1]); different sizes distinguish growth per operation, per round and per minute"`
-	Control    int               `yaml:"control,omitempty" doc:"rounds without load before the baseline, which measure growth without load (default 0)"`
-	Parallel   int               `yaml:"parallel,omitempty" doc:"number of variants that are measured at once (default 1); they must not share ports, files or objects of the cluster"`
-	Round      []Block[Action]   `yaml:"round" doc:"the actions of one round, in order"`
-	Operation  string            `yaml:"operation,omitempty" doc:"the action whose operations count; required if a round has several actions"`
-	Settle     SettleSpec        `yaml:"settle,omitempty" doc:"conditions for the end of a round"`
-	Probes     []Block[Probe]    `yaml:"probes,omitempty" doc:"measurements of the program at every snapshot; components have separate ones"`
-	Holders    string            `yaml:"holders,omitempty" doc:"off: build the subject without the endpoint for heap dumps, and take none (default: on)"`
-	Checks     []Block[Check]    `yaml:"checks" doc:"conditions that decide the outcome"`
-	Allow      []Allowance       `yaml:"allow,omitempty" doc:"known leaks that do not count in variants that are expected clean, by stack"`
+	Parameters   map[string]string `yaml:"parameters,omitempty" doc:"names and default values; $(name) in another value of the file refers to one, --set name=value overrides it"`
+	Cluster      *ClusterSpec      `yaml:"cluster,omitempty" doc:"the cluster that the subject uses (default: none)"`
+	Fixtures     Fixtures          `yaml:"fixtures,omitempty" doc:"objects that are created before the subject starts"`
+	Subject      SubjectSpec       `yaml:"subject" doc:"the program or the components of the cluster under observation"`
+	Dependencies []Dependency      `yaml:"dependencies,omitempty" doc:"programs that the subject needs: each starts before the subject, and anew for every variant"`
+
+	Variants  []Variant       `yaml:"variants" doc:"builds or configurations of the subject, each with an expected outcome"`
+	Warmup    Warmup          `yaml:"warmup,omitempty" doc:"rounds before the baseline that are discarded"`
+	Rounds    int             `yaml:"rounds,omitempty" doc:"measured rounds after the baseline (default 7)"`
+	MaxRounds int             `yaml:"maxRounds,omitempty" doc:"maximum number of rounds: while a check is undecided, rounds are added in batches of rounds (default: none)"`
+	For       Duration        `yaml:"for,omitempty" doc:"time budget instead of a number of rounds: rounds grow until every check is decided"`
+	Linger    Duration        `yaml:"linger,omitempty" doc:"with for: age at which growth counts as a leak and no longer as lingering (default 40s)"`
+	Soak      *SoakSpec       `yaml:"soak,omitempty" doc:"rounds by time instead of by number, with bounded disk use; --resume resumes an interrupted soak"`
+	Sizes     []int           `yaml:"sizes,omitempty" doc:"repetitions of the actions per round, in turn (default [1]); different sizes distinguish growth per operation, per round and per minute"`
+	Control   int             `yaml:"control,omitempty" doc:"rounds without load before the baseline, which measure growth without load (default 0)"`
+	Parallel  int             `yaml:"parallel,omitempty" doc:"number of variants that are measured at once (default 1); they must not share ports, files or objects of the cluster"`
+	Round     []Block[Action] `yaml:"round" doc:"the actions of one round, in order"`
+	Operation string          `yaml:"operation,omitempty" doc:"the action whose operations count; required if a round has several actions"`
+	Settle    SettleSpec      `yaml:"settle,omitempty" doc:"conditions for the end of a round"`
+	Probes    []Block[Probe]  `yaml:"probes,omitempty" doc:"measurements of the program at every snapshot; components have separate ones"`
+	Holders   string          `yaml:"holders,omitempty" doc:"off: build the subject without the endpoint for heap dumps, and take none (default: on)"`
+	Checks    []Block[Check]  `yaml:"checks" doc:"conditions that decide the outcome"`
+	Allow     []Allowance     `yaml:"allow,omitempty" doc:"known leaks that do not count in variants that are expected clean, by stack"`
 
 	Attribution Attribution `yaml:"attribution,omitempty" doc:"whose code reports name"`
 }
@@ -156,6 +158,21 @@ func (s SubjectSpec) Addresses() []string {
 		return []string{s.URL}
 	}
 	return s.URLs
+}
+
+// Dependency is a program next to the subject, or the address of a server that runs already. Exactly one of Build,
+// Command and Address is set.
+type Dependency struct {
+	Name         string            `yaml:"name" doc:"name in $(NAME.addr), in faults and of the log"`
+	Build        string            `yaml:"build,omitempty" doc:"a folder with one main package, as in subject.build"`
+	Modfile      string            `yaml:"modfile,omitempty" doc:"go.mod of the program, a file in its folder"`
+	Command      []string          `yaml:"command,omitempty" doc:"a local program and its arguments, instead of build"`
+	Address      string            `yaml:"address,omitempty" doc:"host:port of a server that runs already, or kube-apiserver, instead of build: leakrig starts nothing, and faults act on the subject's connections to it"`
+	Args         []string          `yaml:"args,omitempty" doc:"arguments; $(port) is its port"`
+	Env          map[string]string `yaml:"env,omitempty" doc:"environment"`
+	Port         int               `yaml:"port,omitempty" doc:"port to listen on, passed as PORT (default: a free one)"`
+	Ready        string            `yaml:"ready,omitempty" doc:"path that returns 200 when it is ready (default: the port accepts connections)"`
+	ReadyTimeout Duration          `yaml:"readyTimeout,omitempty" doc:"maximum duration of the start (default 60s)"`
 }
 
 // Access is how a program that runs already lets itself be read. Files are relative to the scenario's.

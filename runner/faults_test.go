@@ -22,7 +22,8 @@ type trip struct {
 func (*trip) Run(context.Context, leak.Target, int) (leak.Tally, error) {
 	return leak.Tally{}, errors.New("performed as load")
 }
-func (*trip) During() []string { return []string{"post"} }
+func (*trip) During() []string   { return []string{"post"} }
+func (*trip) Of() (string, bool) { return "", false }
 func (f *trip) Begin(_ context.Context, t leak.Target) (leak.Injection, error) {
 	t.URL += "/through"
 	return &tripped{f, t}, nil

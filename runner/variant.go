@@ -272,6 +272,13 @@ func (m *measurement) load(ctx context.Context, actions []leak.Block[leak.Action
 				one.counted += tally.Share(i).Attempted
 			}
 		}
+		for _, one := range injected { // of a fault that is the operation
+			if m.Scenario.Spec.Counts(one.Action) {
+				for _, each := range m.each() {
+					each.counted += one.Attempted
+				}
+			}
+		}
 		tallies = append(append(tallies, tally), injected...)
 	}
 	return tallies, nil

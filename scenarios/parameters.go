@@ -29,6 +29,9 @@ type parameters struct {
 	*report
 	values map[string]string
 	used   map[string]bool
+	// late are references that leakrig fills in when it starts programs, and started the nodes that may have them.
+	late    map[string]bool
+	started map[*yaml.Node]bool
 	// text is the total size of the values with substitutions so far, in bytes.
 	text int
 }
@@ -39,6 +42,7 @@ type parameters struct {
 func (r *report) expand(root *yaml.Node, set map[string]string, recorded bool) error {
 	declared := lookup(root, "spec", "parameters")
 	p := &parameters{report: r, values: map[string]string{}, used: map[string]bool{}}
+	p.startedLater(root)
 	places := p.declare(declared)
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		if _, ok := p.values[name]; !ok {
@@ -90,6 +94,9 @@ func (p *parameters) walk(n, declared *yaml.Node) {
 		p.fill(n)
 	}
 	for _, c := range n.Content {
+		if p.started[n] && c != nil {
+			p.started[c] = true
+		}
 		p.walk(c, declared)
 	}
 }
@@ -102,6 +109,9 @@ func (p *parameters) fill(n *yaml.Node) {
 			return dollars[:len(dollars)/2] + "(" + name + ")"
 		}
 		value, ok := p.values[name]
+		if !ok && p.late[name] && p.started[n] {
+			return reference
+		}
 		if !ok {
 			p.addAt(at(n), "", choice(name, "parameters", slices.Sorted(maps.Keys(p.values)))+"; $$(…) is not a parameter", "no parameter is named %s", quote(name))
 			return reference
@@ -112,6 +122,42 @@ func (p *parameters) fill(n *yaml.Node) {
 	p.text += len(n.Value)
 	if n.Style == 0 {
 		n.Tag = "" // determine the type from the new text
+	}
+}
+
+// startedLater finds the arguments and variables of programs. They may refer to $(port), the program's own port, and to
+// $(NAME.addr), $(NAME.host) and $(NAME.port) of dependencies, which are known when the program starts.
+func (p *parameters) startedLater(root *yaml.Node) {
+	p.late, p.started = map[string]bool{"port": true}, map[*yaml.Node]bool{}
+	of := func(n *yaml.Node) {
+		for _, key := range []string{"args", "env", "command"} {
+			if value := lookup(n, key); value != nil {
+				p.started[value] = true
+			}
+		}
+	}
+	each := func(n *yaml.Node, do func(*yaml.Node)) {
+		if n = resolve(n); n != nil && n.Kind == yaml.SequenceNode {
+			for _, one := range n.Content {
+				do(one)
+			}
+		}
+	}
+	if subject := lookup(root, "spec", "subject"); subject != nil {
+		of(subject)
+	}
+	if variants := lookup(root, "spec", "variants"); variants != nil {
+		each(variants, of)
+	}
+	if dependencies := lookup(root, "spec", "dependencies"); dependencies != nil {
+		each(dependencies, func(n *yaml.Node) {
+			of(n)
+			if name := lookup(n, "name"); name != nil {
+				for _, what := range []string{"addr", "host", "port"} {
+					p.late[name.Value+"."+what] = true
+				}
+			}
+		})
 	}
 }
 

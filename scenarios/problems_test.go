@@ -37,12 +37,12 @@ func TestProblems(t *testing.T) {
 		{
 			"a key that is near none",
 			"  rounds: 5", "  frequency: 5",
-			"24:3: spec.frequency: unknown key | keys: parameters, cluster, fixtures, subject, variants, warmup, rounds, maxRounds, for, linger, soak, sizes, control, parallel, round, operation, settle, probes, holders, checks, allow, attribution",
+			"24:3: spec.frequency: unknown key | keys: parameters, cluster, fixtures, subject, dependencies, variants, warmup, rounds, maxRounds, for, linger, soak, sizes, control, parallel, round, operation, settle, probes, holders, checks, allow, attribution",
 		},
 		{
 			"a misspelt key whose right one is there too",
 			"  rounds: 5", "  rounds: 5\n  roundss: 6",
-			"25:3: spec.roundss: unknown key | keys: parameters, cluster, fixtures, subject, variants, warmup, rounds, maxRounds, for, linger, soak, sizes, control, parallel, round, operation, settle, probes, holders, checks, allow, attribution",
+			"25:3: spec.roundss: unknown key | keys: parameters, cluster, fixtures, subject, dependencies, variants, warmup, rounds, maxRounds, for, linger, soak, sizes, control, parallel, round, operation, settle, probes, holders, checks, allow, attribution",
 		},
 		{
 			"a misspelt key in a kind's block",
@@ -67,12 +67,12 @@ func TestProblems(t *testing.T) {
 		{
 			"an odd key",
 			"  rounds: 5", "  rounds: 5\n  \"a.b\\n\": 6",
-			`25:3: spec["a.b\n"]: unknown key | keys: parameters, cluster, fixtures, subject, variants, warmup, rounds, maxRounds, for, linger, soak, sizes, control, parallel, round, operation, settle, probes, holders, checks, allow, attribution`,
+			`25:3: spec["a.b\n"]: unknown key | keys: parameters, cluster, fixtures, subject, dependencies, variants, warmup, rounds, maxRounds, for, linger, soak, sizes, control, parallel, round, operation, settle, probes, holders, checks, allow, attribution`,
 		},
 		{
 			"a number as a key",
 			"  rounds: 5", "  rounds: 5\n  12: 6",
-			"25:3: spec.12: unknown key | keys: parameters, cluster, fixtures, subject, variants, warmup, rounds, maxRounds, for, linger, soak, sizes, control, parallel, round, operation, settle, probes, holders, checks, allow, attribution",
+			"25:3: spec.12: unknown key | keys: parameters, cluster, fixtures, subject, dependencies, variants, warmup, rounds, maxRounds, for, linger, soak, sizes, control, parallel, round, operation, settle, probes, holders, checks, allow, attribution",
 		},
 		{
 			"a list as a key",

@@ -3,6 +3,7 @@ package scenarios
 import (
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
 	"regexp"
 	"slices"
@@ -26,6 +27,7 @@ func (v *validator) all() {
 	v.fixtures()
 	v.subject()
 	v.holders()
+	v.dependencies()
 	v.sequence()
 	v.actions()
 	v.probes()
@@ -97,6 +99,7 @@ const (
 	maxName         = 63
 	maxClusterNodes = 20
 	maxFixtureNodes = 10_000
+	defaultReady    = time.Minute
 )
 
 // nameHint describes the form of a name.
@@ -617,6 +620,7 @@ func (v *validator) faults(list string, actions []leak.Block[leak.Action]) {
 		if !isFault {
 			continue
 		}
+		v.part(child(blockPath(list, actions, i), "of"), f)
 		for _, name := range f.During() {
 			at := slices.Index(names, name)
 			path := child(blockPath(list, actions, i), "during")
@@ -624,6 +628,90 @@ func (v *validator) faults(list string, actions []leak.Block[leak.Action]) {
 				v.add(path, choice(name, "actions here", names), "no action %s in the round", quote(name))
 			} else if _, other := actions[at].Value.(leak.Fault); other {
 				v.add(path, "name an action that is load", "%s is a fault, too", quote(name))
+			}
+		}
+	}
+}
+
+// part checks that a fault acts on something that exists.
+func (v *validator) part(path string, f leak.Fault) {
+	name, _ := f.Of()
+	if name == "" || v.isReported(path) {
+		return
+	}
+	if name == leak.KubeAPIServer {
+		if v.s.Spec.Cluster == nil && !v.isReported("spec.cluster") {
+			v.add(path, "give spec.cluster", "the scenario has no cluster")
+		}
+		return
+	}
+	names := []string{leak.KubeAPIServer}
+	for _, d := range v.s.Spec.Dependencies {
+		names = append(names, d.Name)
+	}
+	if !slices.Contains(names, name) {
+		v.add(path, choice(name, "parts", names), "no dependency is named %s", quote(name))
+	}
+}
+
+// dependencies checks the programs next to the subject.
+func (v *validator) dependencies() {
+	const list = "spec.dependencies"
+	names := make([]string, len(v.s.Spec.Dependencies))
+	for i := range v.s.Spec.Dependencies {
+		d, path := &v.s.Spec.Dependencies[i], item(list, i)
+		names[i] = d.Name
+		v.name(path+".name", d.Name)
+		if d.Name == "subject" || d.Name == leak.KubeAPIServer {
+			v.add(path+".name", "use another name", "%s is reserved", quote(d.Name))
+		}
+		if d.ReadyTimeout == 0 && !v.has(path+".readyTimeout") {
+			d.ReadyTimeout = leak.Duration(defaultReady)
+		}
+		ways := 0
+		for _, key := range []string{"build", "command", "address"} {
+			if v.has(path + "." + key) {
+				ways++
+			}
+		}
+		relative := strings.HasPrefix(d.Build, "./") || strings.HasPrefix(d.Build, "../")
+		switch {
+		case ways != 1:
+			v.add(path, "build: a folder with a main package, command: [program, argument], or address: host:port", "exactly one of build, command and address is needed")
+		case d.Build != "" && !relative && !folderPattern.MatchString(d.Build):
+			v.add(path+".build", "a name below "+leak.SourceDir+"/, or a path from this file that starts with ./ or ../", "%s is neither a name nor a relative path", quote(d.Build))
+		case v.has(path+".command") && (len(d.Command) == 0 || d.Command[0] == ""):
+			v.add(path+".command", "for example [redis-server, --port, $(port)]", "names no program")
+		case d.Address == leak.KubeAPIServer && v.s.Spec.Cluster == nil && !v.isReported("spec.cluster"):
+			v.add(path+".address", "give spec.cluster", "the scenario has no cluster")
+		case v.has(path+".address") && d.Address != leak.KubeAPIServer:
+			if _, port, err := net.SplitHostPort(d.Address); err != nil || port == "" {
+				v.add(path+".address", "as in 127.0.0.1:6379, or kube-apiserver", "%s is not an address", quote(d.Address))
+			}
+		}
+		if v.has(path+".modfile") && !modfilePattern.MatchString(d.Modfile) {
+			v.add(path+".modfile", "for example go.mod", "%s is not the name of a modfile", quote(d.Modfile))
+		}
+		if d.Port < 0 || d.Port > 65535 {
+			v.add(path+".port", "leave it out for a free one", "%d is not between 0 and 65535", d.Port)
+		}
+		if d.Ready != "" {
+			v.urlPath(path+".ready", d.Ready)
+		}
+		if d.ReadyTimeout <= 0 {
+			v.add(path+".readyTimeout", "for example 60s", "%v is not positive", d.ReadyTimeout)
+		}
+		v.env(path+".env", d.Env)
+	}
+	duplicates(names, func(i int) {
+		if names[i] != "" {
+			v.add(item(list, i)+".name", "give it a unique name", "%s is taken by an earlier dependency", quote(names[i]))
+		}
+	})
+	if len(names) > 0 && v.s.Spec.Parallel > 1 {
+		for i, d := range v.s.Spec.Dependencies {
+			if d.Port != 0 {
+				v.add(item(list, i)+".port", "leave it out for a free one", "variants that are measured at once cannot share a port")
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/checks"
+	"github.com/leakrig/leakrig/faults"
 	"github.com/leakrig/leakrig/holders"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/profiles"
@@ -201,13 +202,26 @@ func Prepare(s *leak.Scenario, src scenarios.Source) error {
 // Launcher builds and starts the subject, once it has a scratch folder.
 func (f *Options) Launcher(src scenarios.Source, s *leak.Scenario, provider string) *subjects.Launcher {
 	return &subjects.Launcher{
-		Spec: s.Spec.Subject, Placement: f.placed(s, provider),
+		Spec: s.Spec.Subject, Placement: f.placed(s, provider), Dependencies: s.Spec.Dependencies, Linked: linked(s), Link: faults.Open,
 		Builder: subjects.Builder{
 			Source: f.Source, ScenarioDir: filepath.Dir(src.Path), Cache: filepath.Join(f.Clusters.Cache, "subjects"),
 			HeapDump:    s.Spec.Holders != leak.HoldersOff,
 			LeakProfile: slices.ContainsFunc(s.Spec.Probes, func(b leak.Block[leak.Probe]) bool { return b.Kind == "leaked" }),
 		},
 	}
+}
+
+// linked names what the subject reaches through a proxy, because a fault acts on these connections.
+func linked(s *leak.Scenario) []string {
+	var names []string
+	for _, b := range slices.Concat(s.Spec.Warmup.Round, s.Spec.Round) {
+		if f, ok := b.Value.(leak.Fault); ok {
+			if name, linked := f.Of(); linked {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // measure runs the scenario and returns its record, with all that was started stopped again.

@@ -28,6 +28,12 @@ type Launcher struct {
 	// one that it is about.
 	With []leak.Module
 
+	// Dependencies start before each variant. Linked names those that the subject reaches through a proxy, which Link
+	// opens; it may name leak.KubeAPIServer.
+	Dependencies []leak.Dependency
+	Linked       []string
+	Link         func(to string) (leak.Link, error)
+
 	// building guards what follows: a variant can run while Build makes the next one.
 	building sync.Mutex
 	// built is what Build made, by variant.
@@ -48,6 +54,9 @@ func (l *Launcher) hasProgram() bool { return l.Spec.Build != "" || len(l.Spec.C
 
 // Build compiles the variant, or looks its command up.
 func (l *Launcher) Build(ctx context.Context, v leak.Variant) error {
+	if err := l.buildDependencies(ctx); err != nil {
+		return err
+	}
 	if !l.hasProgram() {
 		return nil
 	}
@@ -74,14 +83,19 @@ func (l *Launcher) Build(ctx context.Context, v leak.Variant) error {
 	if err := linkOrCopy(built.Path, binary); err != nil {
 		return fmt.Errorf("build %s: %w", v.Name, err)
 	}
+	built.Path = binary
+	l.keep(v.Name, built)
+	return nil
+}
+
+// keep notes a binary that was built.
+func (l *Launcher) keep(name string, built Built) {
 	l.building.Lock()
 	defer l.building.Unlock()
 	if l.built == nil {
 		l.built = map[string]Built{}
 	}
-	built.Path = binary
-	l.built[v.Name] = built
-	return nil
+	l.built[name] = built
 }
 
 // Check returns an error before the build if there is nothing to build or to start.
@@ -99,6 +113,9 @@ func (l *Launcher) Check(variants []leak.Variant) error {
 
 // CheckProgram is the part of Check that does not depend on the placement.
 func (l *Launcher) CheckProgram(variants []leak.Variant) error {
+	if err := l.checkDependencies(); err != nil {
+		return err
+	}
 	if !l.hasProgram() {
 		return nil
 	}
@@ -129,8 +146,25 @@ func (l *Launcher) lookup() (string, error) {
 	return filepath.Abs(path)
 }
 
-// Start starts the variant at its placement, and reaches the components that the scenario observes.
+// Start starts the dependencies, and then the variant at its placement. It reaches the components that the scenario
+// observes.
 func (l *Launcher) Start(ctx context.Context, v leak.Variant, c leak.Cluster, log string) (leak.Subject, error) {
+	around, err := l.surround(ctx, c, log)
+	if err != nil {
+		return nil, err
+	}
+	subject, err := l.startWithin(ctx, v, around, log)
+	if err != nil {
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 4*stopGrace)
+		defer cancel()
+		return nil, errors.Join(err, around.stop(cleanup))
+	}
+	return around.surrounds(subject), nil
+}
+
+// startWithin starts the subject within its surroundings.
+func (l *Launcher) startWithin(ctx context.Context, v leak.Variant, around *surroundings, log string) (leak.Subject, error) {
+	c := around.cluster
 	var program leak.Subject
 	var err error
 	switch {
@@ -141,7 +175,7 @@ func (l *Launcher) Start(ctx context.Context, v leak.Variant, c leak.Cluster, lo
 			if err != nil {
 				return nil, err
 			}
-			return l.start(ctx, v, c, log)
+			return l.start(ctx, v, around, log)
 		})
 	case len(l.Spec.Addresses()) > 0:
 		addresses := l.Spec.Addresses()
@@ -180,23 +214,19 @@ func (l *Launcher) remote(ctx context.Context, address string) (leak.Subject, er
 	return r, nil
 }
 
-func (l *Launcher) start(ctx context.Context, v leak.Variant, c leak.Cluster, log string) (leak.Subject, error) {
+func (l *Launcher) start(ctx context.Context, v leak.Variant, around *surroundings, log string) (leak.Subject, error) {
 	launch, err := l.launch(v, log)
 	if err != nil {
 		return nil, err
 	}
 	if l.Placement == leak.PlacementPod {
-		runner, ok := c.(leak.PodRunner)
+		runner, ok := around.cluster.(leak.PodRunner)
 		if !ok {
 			return nil, leak.WithHint(errors.New("pods do not run on this cluster"), "--placement process runs the subject on this machine")
 		}
 		return runner.RunPod(ctx, launch)
 	}
-	kubeconfig := ""
-	if c != nil {
-		kubeconfig = c.Kubeconfig()
-	}
-	return Process{Launch: launch, Kubeconfig: kubeconfig}.Start(ctx)
+	return Process{Launch: launch, Kubeconfig: around.kubeconfig, Addresses: around.addresses}.Start(ctx)
 }
 
 func (l *Launcher) launch(v leak.Variant, log string) (leak.Launch, error) {

@@ -43,26 +43,54 @@ type Process struct {
 	leak.Launch
 	// Kubeconfig is given as KUBECONFIG; "" hides the user's own behind an empty file.
 	Kubeconfig string
+	// Addresses are those of the dependencies, by name.
+	Addresses map[string]string
+	// Dependency is set for a program that is not measured.
+	Dependency bool
+}
+
+// what names the program in errors.
+func (p Process) what() string {
+	if p.Dependency {
+		return "dependency " + p.Variant
+	}
+	return "subject " + p.Variant
+}
+
+// question is what leakrig asks until the program is ready.
+func (p Process) question() string {
+	if p.Ready == "" {
+		return "connect"
+	}
+	return "GET " + p.Ready
+}
+
+// address is where the program listens.
+func (p Process) address() netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(p.Port))
 }
 
 // Start starts the program in a separate process group and waits until it is ready.
 func (p Process) Start(ctx context.Context) (leak.Subject, error) {
-	port, err := choosePort(p.Port)
-	if err != nil {
+	var err error
+	if p.Port, err = choosePort(p.Port); err != nil {
 		return nil, err
 	}
 	output, logged, err := logTo(p.Log)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(p.Program, p.Args...)
+	var args []string
+	for _, arg := range p.Args {
+		args = append(args, fillIn(arg, p.Port, p.Addresses))
+	}
+	cmd := exec.Command(p.Program, args...)
 	cmd.Stdout, cmd.Stderr = output, output
 	mark := newMark()
-	cmd.Env = append(p.environ(port), mark)
+	cmd.Env = append(p.environ(), mark)
 	cmd.SysProcAttr = group.Own()
 	r := &running{
-		process: p, cmd: cmd, mark: mark, done: make(chan struct{}), logged: logged,
-		address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port)),
+		process: p, cmd: cmd, mark: mark, done: make(chan struct{}), logged: logged, address: p.address(),
 	}
 	err = r.start()
 	output.Close() // the subject has it: the log ends when the subject does
@@ -144,19 +172,19 @@ func free(port int) (int, error) {
 // environ is leakrig's own environment without what leads to a cluster, so that no subject ever reaches
 // one that the scenario does not name: KUBECONFIG is always set, since client-go falls back to
 // ~/.kube/config without it, and then to the cluster that leakrig itself may run in.
-func (p Process) environ(port int) []string {
+func (p Process) environ() []string {
 	kubeconfig := cmp.Or(p.Kubeconfig, os.DevNull)
 	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "KUBERNETES_SERVICE_") })
 	env = append(env,
 		"KUBECONFIG="+kubeconfig,
-		"PORT="+strconv.Itoa(port),
-		"LEAKRIG_LISTEN="+net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+		"PORT="+strconv.Itoa(p.Port),
+		"LEAKRIG_LISTEN="+p.address().String(),
 		"GODEBUG="+leak.WithProfileRate(os.Getenv("GODEBUG")))
 	for name, value := range p.Env {
 		if name == "GODEBUG" {
 			value = leak.WithProfileRate(value)
 		}
-		env = append(env, name+"="+value)
+		env = append(env, name+"="+fillIn(value, p.Port, p.Addresses))
 	}
 	return env
 }
@@ -248,7 +276,7 @@ func (r *running) Err() error {
 	if status, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
 		hint = "leakrig did not kill it: the kernel kills processes when memory runs out, see `dmesg`; " + hint
 	}
-	return leak.WithHint(fmt.Errorf("subject %s died: %s%s", r.process.Variant, r.cmd.ProcessState, rundir.LogTail(r.process.Log)), "%s", hint)
+	return leak.WithHint(fmt.Errorf("%s died: %s%s", r.process.what(), r.cmd.ProcessState, rundir.LogTail(r.process.Log)), "%s", hint)
 }
 
 // waitReady polls until the subject answers 200, dies, or takes too long.
@@ -264,6 +292,12 @@ func (r *running) waitReady(ctx context.Context) error {
 		return err
 	}
 	for {
+		if r.process.Ready == "" {
+			conn, err := (&net.Dialer{Timeout: readyTimeout}).DialContext(ctx, "tcp", r.address.String())
+			if err == nil {
+				return conn.Close()
+			}
+		}
 		resp, err := httpclient.Get(ctx, client, target.URL+r.process.Ready, nil)
 		var redirect *httpclient.RedirectError
 		switch {
@@ -284,8 +318,8 @@ func (r *running) waitReady(ctx context.Context) error {
 				return context.Cause(ctx)
 			}
 			return leak.WithHint(
-				fmt.Errorf("subject %s did not become ready in %s: GET %s: %s", r.process.Variant, r.process.ReadyTimeout, r.process.Ready, last),
-				"see %s; subject.ready and subject.readyTimeout change what is waited for", r.process.Log)
+				fmt.Errorf("%s did not become ready in %s: %s: %s", r.process.what(), r.process.ReadyTimeout, r.process.question(), last),
+				"see %s; ready and readyTimeout change what is waited for", r.process.Log)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

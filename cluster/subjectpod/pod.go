@@ -135,6 +135,15 @@ func (p *Pod) role() *rbacv1.Role {
 	return role
 }
 
+// args are the arguments, with the port in place of $(port).
+func (p *Pod) args() []string {
+	var args []string
+	for _, arg := range p.launch.Args {
+		args = append(args, strings.ReplaceAll(arg, "$(port)", strconv.Itoa(int(p.port))))
+	}
+	return args
+}
+
 func (p *Pod) deployment(image string) (*appsv1.Deployment, error) {
 	limits, err := resourceList(p.launch.Limits)
 	if err != nil {
@@ -143,7 +152,7 @@ func (p *Pod) deployment(image string) (*appsv1.Deployment, error) {
 	one, grace, no := int32(1), podStopGrace, false
 	container := corev1.Container{
 		Name: subjectName, Image: image, ImagePullPolicy: corev1.PullNever,
-		Args: p.launch.Args, Env: p.env(),
+		Args: p.args(), Env: p.env(),
 		Ports:           []corev1.ContainerPort{{ContainerPort: p.port}},
 		Resources:       corev1.ResourceRequirements{Limits: limits, Requests: corev1.ResourceList{corev1.ResourceMemory: podMemory(limits)}},
 		SecurityContext: apiserver.Confined(),
