@@ -65,6 +65,14 @@ func (p Process) question() string {
 	return "GET " + p.Ready
 }
 
+// readiness names the fields of the scenario that question depends on.
+func (p Process) readiness() string {
+	if p.Dependency {
+		return "ready and readyTimeout of the dependency"
+	}
+	return "subject.ready and subject.readyTimeout"
+}
+
 // address is where the program listens.
 func (p Process) address() netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(p.Port))
@@ -319,7 +327,7 @@ func (r *running) waitReady(ctx context.Context) error {
 			}
 			return leak.WithHint(
 				fmt.Errorf("%s did not become ready in %s: %s: %s", r.process.what(), r.process.ReadyTimeout, r.process.question(), last),
-				"see %s; ready and readyTimeout change what is waited for", r.process.Log)
+				"see %s; %s change what is waited for", r.process.Log, r.process.readiness())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
