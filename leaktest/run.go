@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leakrig/leakrig/catalogue"
 	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/holders"
 	"github.com/leakrig/leakrig/leak"
@@ -256,7 +257,7 @@ func conclude(t *testing.T, c config, m *measurement) {
 	case v.Result == leak.Met:
 		return
 	case v.Outcome == leak.Leaking && len(c.expect) == 0:
-		t.Errorf("leaktest: %s\n%s%s%s", growth(v), place(v), ended, report)
+		t.Errorf("leaktest: %s\n%s%s%s", growth(v), place(v, explanation(m.Record, &v)), ended, report)
 	case v.Result == leak.Undecided && c.undecidedIsFine:
 		t.Logf("leaktest: undecided: %s", strings.ReplaceAll(v.Reason, "--for ", "leaktest.Budget of "))
 	case failures != "": // which is why
@@ -281,17 +282,47 @@ func growth(v leak.VariantVerdict) string {
 	return lead.Summary
 }
 
+// explanation is the known leak or pattern of the catalogue that most of the growing goroutines match, nil if there is none.
+func explanation(record *leak.Record, v *leak.VariantVerdict) *catalogue.Match {
+	for _, in := range catalogue.Growth(&record.Variants[0], v) {
+		if in.Unit != "goroutines" {
+			continue
+		}
+		for _, m := range catalogue.Explain(in).Matches {
+			if m.Status == catalogue.KnownLeak || m.Status == catalogue.StandsOut {
+				return &m
+			}
+		}
+	}
+	return nil
+}
+
 // place names the line to look at: the innermost frame outside the standard library of the stack that grew most. If
-// goroutines block in the standard library, it also names the line that allocated what they keep.
-func place(v leak.VariantVerdict) string {
+// goroutines block in the standard library, it also names what the catalogue has on them, and the line that allocated
+// what they keep.
+func place(v leak.VariantVerdict, known *catalogue.Match) string {
 	lead := v.Lead()
 	text := ""
 	if len(v.Growing) > 0 && (lead == nil || lead.Unit == "goroutines" || len(v.HeapGrowing) == 0) {
-		stack := v.Growing[0].Stack
-		origin := stack.Origin()
+		g := v.Growing[0]
+		if known != nil && g.Stack.Origin().Standard() {
+			for _, other := range v.Growing { // both ends of a connection grow alike
+				if other.Stack.String() == known.Stack.String() {
+					g = other
+					break
+				}
+			}
+		}
+		origin := g.Stack.Origin()
 		text = fmt.Sprintf("blocked at %s (%s)\n", origin.Short(), origin.Position())
-		if stack.Creator != nil {
-			text += fmt.Sprintf("started by %s%s\n", stack.Creator.Short(), holding(v, v.Growing[0].ID))
+		if g.Stack.Creator != nil {
+			text += fmt.Sprintf("started by %s%s\n", g.Stack.Creator.Short(), holding(v, g.ID))
+		}
+		switch {
+		case known != nil && known.Status == catalogue.KnownLeak:
+			text += known.Sentence() + "\n"
+		case known != nil && origin.Standard():
+			text += fmt.Sprintf("likely cause: %s (%s)\n", known.Title, known.Links[0])
 		}
 		if !origin.Standard() {
 			return text
