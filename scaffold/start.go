@@ -89,7 +89,7 @@ func (s Start) Write(out io.Writer) error {
 	if s.Subject {
 		fmt.Fprintln(out, terminal.AsCalled("\nnext: `leakrig run "+next+"`"))
 	} else {
-		fmt.Fprintln(out, terminal.AsCalled("\nnext: say in "+next+" which program is meant and what load it gets, then `leakrig run "+next+"`"))
+		fmt.Fprintln(out, terminal.AsCalled("\nnext: set the program and its load in "+next+", then `leakrig run "+next+"`"))
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ read profiles of the past, from a Pyroscope server or a folder with one subfolde
 	o.StringVarP(&f.Namespace, "namespace", "n", "", "namespace of the pods (default: that of the context)")
 	o.BoolVarP(&f.AllNamespaces, "all-namespaces", "A", false, "read pods in all namespaces")
 	o.IntVar(&f.Port, "port", 6060, "port of pprof in the pods")
-	wordFlag(c, &f.Via, "via", fleet.ViaProxy, []string{fleet.ViaProxy, fleet.ViaForward}, "way to the pods; port-forward also reaches loopback addresses and costs more")
+	wordFlag(c, &f.Via, "via", fleet.ViaProxy, []string{fleet.ViaProxy, fleet.ViaForward}, "way to the pods")
 	o.StringVar(&f.Targets, "targets", "", "`file` with one URL per line, read again before each sweep (-: standard input, read once)")
 	o.StringVar(&f.Pyroscope, "pyroscope", "", "`URL` of a Pyroscope server whose stored profiles to judge")
 	o.StringVar(&f.Query, "query", "{}", "label selector of the series in Pyroscope")

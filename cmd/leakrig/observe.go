@@ -81,7 +81,7 @@ func addObservationFlags(c *cobra.Command, o *session.Observation) {
 	f.IntVar(&o.Concurrency, "concurrency", 1, "maximum number of concurrent invocations")
 	f.IntVar(&o.Operations, "operations", 1, "operations per invocation")
 	f.DurationVar(&o.Timeout, "timeout", 5*time.Minute, "timeout of an invocation")
-	f.DurationVar(&o.Quiet, "quiet", 0, "window for settling: settled when no goroutine group shrank between two windows (default: 300ms with a time budget, 1s otherwise)")
+	f.DurationVar(&o.Quiet, "quiet", 0, "length of a settling window (default: 300ms with a time budget, 1s otherwise)")
 	f.IntVar(&o.PID, "pid", 0, "process on this machine that serves URL (default: the owner of the listening socket)")
 	f.StringVar(&o.Name, "name", o.By, "name of the scenario, and of the folder of its runs")
 	addRatchetFlags(c, &o.Ratchet)

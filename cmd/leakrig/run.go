@@ -53,7 +53,7 @@ func addRunFlags(c *cobra.Command, f *session.Options) {
 	c.Flags().BoolVar(&f.Clusters.Keep, "keep", false, "keep the kind cluster for --reuse (leakrig clean deletes it)")
 	c.Flags().BoolVar(&f.Clusters.Reuse, "reuse", false, "reuse a kept kind cluster with the same image and nodes")
 	workerFlags(c, &f.Clusters)
-	wordFlag(c, &f.ExitCode, "exit-code", "verdict", []string{"verdict", session.ExitBisect}, "meaning of the exit code; bisect is for git bisect run (0 clean, 1 leaking, 125 undecided)")
+	wordFlag(c, &f.ExitCode, "exit-code", "verdict", []string{"verdict", session.ExitBisect}, "exit code of the verdict, or for git bisect run")
 	addScenarioFlags(c, f)
 	addRatchetFlags(c, &f.Ratchet)
 	addOutputFlags(c, &f.Output)

@@ -31,8 +31,8 @@ func TestSimulatorScheduler(t *testing.T) {
 		module, growing string
 	}{
 		{"as-found", []string{"next-pod", "informers", "broadcaster"}, nil, "k8s.io/kubernetes@v1.24.17/", "queue.(*PriorityQueue).Pop"},
-		{"scheduler-mended", []string{"informers", "cluster-copy", "broadcaster"}, []string{"next-pod"}, "k8s.io/client-go@v0.25.0/", "cache.(*DeltaFIFO).Pop"},
-		{"informers-mended", []string{"broadcaster"}, []string{"next-pod", "informers", "cluster-copy"}, "k8s.io/apimachinery@v0.25.0/", "watch.(*Broadcaster).loop"},
+		{"scheduler-fixed", []string{"informers", "cluster-copy", "broadcaster"}, []string{"next-pod"}, "k8s.io/client-go@v0.25.0/", "cache.(*DeltaFIFO).Pop"},
+		{"informers-fixed", []string{"broadcaster"}, []string{"next-pod", "informers", "cluster-copy"}, "k8s.io/apimachinery@v0.25.0/", "watch.(*Broadcaster).loop"},
 		{"leaky", []string{"next-pod"}, []string{"informers", "broadcaster"}, "k8s.io/kubernetes@v1.24.17/", "queue.(*PriorityQueue).Pop"},
 		{"fixed", nil, []string{"next-pod", "informers", "cluster-copy", "broadcaster"}, "", ""},
 	} {
