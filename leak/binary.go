@@ -21,6 +21,18 @@ func ReadBinary(r io.ReaderAt) SubjectInfo {
 	} else {
 		info.Main = b.Main.Path
 	}
+	dirty := ""
+	for _, s := range b.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			info.Revision = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "+dirty"
+		}
+	}
+	if info.Revision != "" {
+		info.Revision += dirty
+	}
 	for _, m := range deps {
 		module := Module{Path: m.Path, Version: m.Version}
 		if m.Replace != nil {

@@ -156,9 +156,11 @@ type SubjectInfo struct {
 	Placement string   `json:"placement,omitempty"`
 	GoVersion string   `json:"goVersion,omitempty"`
 	// Main is the path of the program's own module if it was built from a folder and not at a version.
-	Main    string   `json:"main,omitempty"`
-	Modfile string   `json:"modfile,omitempty"`
-	Rewrite *Rewrite `json:"rewrite,omitempty"`
+	Main string `json:"main,omitempty"`
+	// Revision is the commit that the program was built from, with "+dirty" if its folder had local changes.
+	Revision string   `json:"revision,omitempty"`
+	Modfile  string   `json:"modfile,omitempty"`
+	Rewrite  *Rewrite `json:"rewrite,omitempty"`
 	// HeapDump reports whether leakrig built the endpoint for heap dumps into the program.
 	HeapDump bool     `json:"heapDump,omitempty"`
 	Modules  []Module `json:"modules,omitempty"`

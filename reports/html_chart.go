@@ -70,6 +70,8 @@ type marker struct {
 	// Ring marks a snapshot that did not settle.
 	Ring bool
 	X, Y px
+	// URL is the report of the run that the mark stands for, "" if there is none.
+	URL string
 }
 
 // chartLabel is a label next to the plot. Leader connects it to its line if other labels displaced it.
@@ -393,7 +395,7 @@ func (l *layout) marker(i int, line line, p leak.Point) marker {
 	if p.Unsettled {
 		when += ", not settled"
 	}
-	return marker{shape(i, x, y, 3), when + ": " + value(p.Value, l.Unit), p.Idle, p.Unsettled, px(x), px(y)}
+	return marker{shape(i, x, y, 3), when + ": " + value(p.Value, l.Unit), p.Idle, p.Unsettled, px(x), px(y), ""}
 }
 
 func segment(x1, y1, x2, y2 float64) string {

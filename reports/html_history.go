@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/stats"
 )
 
 // Limits of the lists on the history page; each list states how much it omits.
@@ -31,6 +32,8 @@ type HistoryRun struct {
 	Record      *leak.Record
 	// Verdict is nil if the run was not judged.
 	Verdict *leak.Verdict
+	// Seconds is how long each variant was measured; see Elapsed.
+	Seconds map[string]float64
 	// Problem is the reason why the directory could not be read. If it is set, the other fields are empty.
 	Problem string
 }
@@ -40,10 +43,11 @@ var historySource string
 
 var historyTemplate = template.Must(pageTemplate.New("history").Parse(squeezePage(historySource)))
 
-// History writes the page over many runs. For each scenario it shows the results by date, the growth, and the changes
-// since the last run that met its expectation.
-func History(w io.Writer, runs []HistoryRun) error {
-	return writePage(w, historyTemplate, newHistory(runs))
+// History writes the page over many runs. A board has a row for each scenario. Below, each has the results by date, the
+// growth, changes of its level, and what is new since the last run that met its expectation. now marks scenarios
+// without recent runs; the zero time marks none.
+func History(w io.Writer, runs []HistoryRun, now time.Time) error {
+	return writePage(w, historyTemplate, newHistory(runs, now))
 }
 
 // history is the data of the template, top to bottom.
@@ -52,6 +56,8 @@ type history struct {
 	Scenarios []scenarioHistory
 	Problems  []HistoryRun
 	More      int
+	// Leakrig is the version of the newest run.
+	Leakrig string
 }
 
 // scenarioHistory holds all runs of one scenario.
@@ -63,7 +69,12 @@ type scenarioHistory struct {
 	Green   *historyRow
 	Changes []string
 	// Past says when the scenario was not as expected before, "" if it never was or is not now.
-	Past     string
+	Past string
+	// Board is the row of the scenario on the board, and LevelChanges the runs with changed levels, newest first.
+	Board            boardRow
+	LevelChanges     []nightChange
+	LevelChangesMore int
+
 	More     int
 	Weeks    []string
 	Days     []calendarRow
@@ -102,7 +113,7 @@ type versionChange struct {
 	When, What, From, To string
 }
 
-func newHistory(runs []HistoryRun) history {
+func newHistory(runs []HistoryRun, now time.Time) history {
 	h := history{Runs: len(runs)}
 	byName := map[string][]historyRow{}
 	var names []string
@@ -119,12 +130,18 @@ func newHistory(runs []HistoryRun) history {
 		byName[name] = append(byName[name], row)
 	}
 	slices.Sort(names)
+	var today time.Time
+	for _, r := range runs {
+		if r.Record != nil && r.Record.Started.After(today) {
+			today, h.Leakrig = r.Record.Started.UTC(), r.Record.Leakrig
+		}
+	}
 	for i, name := range names {
 		rows := byName[name]
 		slices.SortStableFunc(rows, func(a, b historyRow) int {
 			return cmp.Or(a.Record.Started.Compare(b.Record.Started), cmp.Compare(a.Dir, b.Dir))
 		})
-		h.Scenarios = append(h.Scenarios, newScenarioHistory(fmt.Sprintf("s%d", i+1), name, rows))
+		h.Scenarios = append(h.Scenarios, newScenarioHistory(fmt.Sprintf("s%d", i+1), name, rows, today, now))
 	}
 	// Scenarios that need attention come first.
 	slices.SortStableFunc(h.Scenarios, func(a, b scenarioHistory) int { return cmp.Compare(urgency(b.Last), urgency(a.Last)) })
@@ -136,7 +153,7 @@ func urgency(r historyRow) int {
 	return slices.Index([]leak.Result{leak.Met, leak.Undecided, leak.Unmeasured, leak.NotMet}, r.Result())
 }
 
-func newScenarioHistory(id, name string, rows []historyRow) scenarioHistory {
+func newScenarioHistory(id, name string, rows []historyRow, today, now time.Time) scenarioHistory {
 	s := scenarioHistory{ID: id, Name: name, Last: rows[len(rows)-1], Runs: len(rows)}
 	for i := range slices.Backward(rows) {
 		if rows[i].Result() == leak.Met {
@@ -150,7 +167,11 @@ func newScenarioHistory(id, name string, rows []historyRow) scenarioHistory {
 	s.Past = past(rows)
 	s.Weeks, s.Days = calendar(rows)
 	s.Versions = versionChanges(rows)
-	s.drawCharts(rows)
+	list := nightSeriesOf(rows)
+	s.LevelChanges = nightChanges(rows, list)
+	s.Board = newBoardRow(&s, rows, list, today, now)
+	s.LevelChanges, s.LevelChangesMore = head(s.LevelChanges, boardChanges)
+	s.drawCharts(rows, list)
 	for _, x := range s.Last.view.Variants {
 		s.Columns = append(s.Columns, x.Name)
 	}
@@ -362,30 +383,50 @@ func newCalendarCell(rows []historyRow) calendarCell {
 	return calendarCell{worst.Look(), label, worst.URL()}
 }
 
-// drawCharts draws the growth per operation of each check over the runs, with all variants on one scale.
-func (s *scenarioHistory) drawCharts(rows []historyRow) {
-	for _, check := range s.Last.view.rankedRows() {
-		if len(s.Charts) == historyCharts || len(rows) < 2 {
-			return
+// drawCharts draws each number over the runs, with all variants on one scale.
+func (s *scenarioHistory) drawCharts(rows []historyRow, list []nightSeries) {
+	if len(rows) < 2 {
+		return
+	}
+	var names []string
+	for _, one := range list {
+		names = append(names, one.Name+one.Check)
+	}
+	growth := 0
+	for _, name := range unique(names) {
+		var group []nightSeries
+		for _, one := range list {
+			if one.Name+one.Check == name {
+				group = append(group, one)
+			}
 		}
-		series := series{Name: check.Title(), Unit: check.Unit, Rate: true, Doc: "growth per operation that the check “" + check.Check + "” found"}
-		for _, x := range s.Last.view.Variants {
-			l := line{Variant: x.Name, Outcome: x.Verdict.Outcome}
-			for i, r := range rows {
-				if p, bounds, ok := growthPoint(r.view, x.Name, check.Check); ok {
-					p.Operations = i
-					l.Points = append(l.Points, p)
-					l.Bounds = bounds
+		first := group[0]
+		over := series{Name: first.Name, Unit: first.Unit, Doc: "median of a typical round, without actions with faults"}
+		switch {
+		case first.Check != "":
+			if growth++; growth > historyCharts {
+				continue
+			}
+			over.Name, over.Rate = strings.TrimPrefix(first.Name, "growth of "), true
+			over.Doc = "growth per operation that the check “" + first.Check + "” found"
+		case first.Name == nightTime:
+			over.Doc = "seconds from the first measurement of a variant to its last"
+		}
+		for _, one := range group {
+			l := line{Variant: one.Variant, Outcome: s.Last.view.variant(one.Variant).Verdict.Outcome}
+			for i, run := range one.Runs {
+				p := leak.Point{Value: one.Values[i], Operations: run}
+				p.Unsettled = slices.ContainsFunc(one.Changes, func(c stats.Change) bool { return c.At == i }) // drawn with a ring
+				l.Points = append(l.Points, p)
+				if first.Check != "" {
+					if _, bounds, ok := growthPoint(rows[run].view, one.Variant, one.Check); ok {
+						l.Bounds = bounds
+					}
 				}
 			}
-			if len(l.Points) > 0 {
-				series.Lines = append(series.Lines, l)
-			}
+			over.Lines = append(over.Lines, l)
 		}
-		if len(series.Lines) == 0 {
-			continue
-		}
-		s.Charts = append(s.Charts, s.overRuns(fmt.Sprintf("%s-c%d", s.ID, len(s.Charts)+1), series, rows))
+		s.Charts = append(s.Charts, s.overRuns(fmt.Sprintf("%s-c%d", s.ID, len(s.Charts)+1), over, group, rows))
 	}
 }
 
@@ -407,10 +448,10 @@ func growthPoint(v view, variant, check string) (p leak.Point, bounds []limit, o
 }
 
 // overRuns is a chart with runs on the X axis instead of operations. It has dates as labels, the run at each mark,
-// and a vertical line at each version change.
-func (s *scenarioHistory) overRuns(id string, over series, rows []historyRow) chart {
+// a link from each mark to the report, a ring at each change of the level, and a vertical line at each version change.
+func (s *scenarioHistory) overRuns(id string, over series, group []nightSeries, rows []historyRow) chart {
 	c := newChart(id, over, historyChart)
-	c.XLabel, c.Desc = "runs", describeRuns(over, rows)
+	c.XLabel, c.Desc = "runs", describeRuns(over, group, rows)
 	at := func(run int) px {
 		return c.Left + px(float64(run)/float64(len(rows)-1)*float64(c.LastRound-c.Left))
 	}
@@ -418,7 +459,13 @@ func (s *scenarioHistory) overRuns(id string, over series, rows []historyRow) ch
 		markers := c.Lines[len(over.Lines)-1-i].Markers
 		for k := range markers {
 			p := l.Points[k]
-			markers[k].Tip = l.Variant + ", " + rows[p.Operations].When() + ": " + perOp(p.Value, over.Unit)
+			markers[k].Tip = l.Variant + ", " + rows[p.Operations].When() + ": " + group[i].text(p.Value)
+			markers[k].URL = rows[p.Operations].URL()
+			for _, change := range group[i].Changes {
+				if change.At == k {
+					markers[k].Tip += "\nanother level from here on: " + group[i].change(change)
+				}
+			}
 		}
 	}
 	c.X = nil
@@ -440,12 +487,16 @@ func (s *scenarioHistory) overRuns(id string, over series, rows []historyRow) ch
 }
 
 // describeRuns returns the text alternative of the chart.
-func describeRuns(over series, rows []historyRow) string {
+func describeRuns(over series, group []nightSeries, rows []historyRow) string {
 	var parts []string
-	for _, l := range over.Lines {
-		first, last := l.Points[0], l.Points[len(l.Points)-1]
-		parts = append(parts, fmt.Sprintf("%s: %s on %s, %s on %s", l.Variant,
-			perOp(first.Value, over.Unit), rows[first.Operations].When(), perOp(last.Value, over.Unit), rows[last.Operations].When()))
+	for _, one := range group {
+		last := len(one.Runs) - 1
+		parts = append(parts, fmt.Sprintf("%s: %s on %s, %s on %s", one.Variant,
+			one.text(one.Values[0]), rows[one.Runs[0]].When(), one.text(one.Values[last]), rows[one.Runs[last]].When()))
 	}
-	return fmt.Sprintf("Growth per operation of %s over %s. %s.", over.Name, count(len(rows), "run"), strings.Join(parts, "; "))
+	what := over.Name
+	if over.Rate {
+		what = "growth per operation of " + over.Name
+	}
+	return fmt.Sprintf("%s over %s. %s.", what, count(len(rows), "run"), strings.Join(parts, "; "))
 }

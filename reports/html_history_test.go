@@ -61,7 +61,7 @@ func leakAgain(in *Input) {
 func renderHistory(t testing.TB, runs []HistoryRun) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := History(&b, runs); err != nil {
+	if err := History(&b, runs, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -90,7 +90,7 @@ func TestHistoryGolden(t *testing.T) {
 }
 
 func TestHistoryTellsWhatIsNew(t *testing.T) {
-	h := newHistory(nights(10, 8))
+	h := newHistory(nights(10, 8), time.Time{})
 	s := h.Scenarios[0]
 	if s.Green == nil || s.Green.day() != "2026-11-27" || s.Last.day() != "2026-11-29" {
 		t.Fatalf("green %+v, last %s", s.Green, s.Last.day())
@@ -117,7 +117,7 @@ func TestHistoryTellsWhatIsNew(t *testing.T) {
 	if n := len(s.Charts); n == 0 || len(s.Charts[0].Marks) != 1 || len(s.Charts[0].X) == 0 {
 		t.Errorf("%d charts: %+v", n, s.Charts)
 	}
-	if h := newHistory(nights(10, 99)); h.Scenarios[0].Changes != nil {
+	if h := newHistory(nights(10, 99), time.Time{}); h.Scenarios[0].Changes != nil {
 		t.Errorf("new although nothing is wrong: %v", h.Scenarios[0].Changes)
 	}
 }
@@ -128,7 +128,7 @@ func TestCalendar(t *testing.T) {
 	record := *late.Record
 	record.Started = record.Started.AddDate(0, 0, 200)
 	late.Record = &record
-	weeks, days := calendar(newHistory(runs).Scenarios[0].rowsInOrder())
+	weeks, days := calendar(newHistory(runs, time.Time{}).Scenarios[0].rowsInOrder())
 	if len(weeks) != 1 || weeks[0] != "Nov 16" || len(days) != 7 || days[0].Day != "Mon" {
 		t.Fatalf("%v %v", weeks, days)
 	}
@@ -137,7 +137,7 @@ func TestCalendar(t *testing.T) {
 			t.Errorf("%s: %q, want %q", days[i].Day, got, want)
 		}
 	}
-	if weeks, _ := calendar(newHistory(append(runs, late)).Scenarios[0].rowsInOrder()); len(weeks) != historyWeeks {
+	if weeks, _ := calendar(newHistory(append(runs, late), time.Time{}).Scenarios[0].rowsInOrder()); len(weeks) != historyWeeks {
 		t.Errorf("%d weeks", len(weeks))
 	}
 }
@@ -177,6 +177,114 @@ func TestHistoryReadsOldRecords(t *testing.T) {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
+	}
+}
+
+// board returns the only scenario of these runs.
+func board(t *testing.T, runs []HistoryRun, now time.Time) scenarioHistory {
+	t.Helper()
+	h := newHistory(runs, now)
+	if len(h.Scenarios) != 1 {
+		t.Fatalf("%d scenarios", len(h.Scenarios))
+	}
+	return h.Scenarios[0]
+}
+
+// TestBoard checks the row of a scenario: its sentence for every kind of past, its nights, and its age.
+func TestBoard(t *testing.T) {
+	good := nights(30, 99)
+	last := good[29].Record.Started
+	for _, c := range []struct {
+		name, want string
+		runs       []HistoryRun
+		change     func(runs []HistoryRun)
+	}{
+		{"steady", "As expected in all 30 runs. leaky: +0.96 goroutines per operation, unchanged; three runs would show a change of 0.05 goroutines per operation.", good, nil},
+		{"new leak", "current leaks +1.00 goroutines per operation although it should be clean. Changed that night: k8s.io/apimachinery: v0.37.2 → v0.38.0.", nights(30, 29), nil},
+		{"old leak", "For 3 runs, since 2026-12-17 14:03: current leaks +1.00 goroutines per operation although it should be clean. Changed that night: k8s.io/apimachinery: v0.37.2 → v0.38.0.", nights(30, 27), nil},
+		{"first run", "As expected in the only run. leaky: +1.00 goroutines per operation.", nights(1, 99), nil},
+	} {
+		s := board(t, c.runs, last)
+		if got := s.Board.Sentence; got != c.want {
+			t.Errorf("%s: %s\nwant %s", c.name, got, c.want)
+		}
+	}
+	// A leak that doubles on three nights is still told when it is back, and so is a fixed variant that leaked once.
+	doubled := nights(30, 99)
+	for i := 10; i < 13; i++ {
+		for k := range doubled[i].Verdict.Variants[0].Findings {
+			doubled[i].Verdict.Variants[0].Findings[k].PerOperation *= 2
+		}
+	}
+	s := board(t, doubled, last)
+	if got := s.Board.Sentence; !strings.HasPrefix(got, "As expected. Changed on 2026-12-03 14:03: leaky, growth of ") || !strings.Contains(got, "+1.98 → +0.98 goroutines per operation (−50.5 %)") {
+		t.Errorf("doubled: %s", got)
+	}
+	if n := len(s.LevelChanges); n != 2 || s.LevelChanges[0].run != 13 || s.LevelChanges[1].run != 10 {
+		t.Errorf("changes %+v", s.LevelChanges)
+	}
+	once := nights(30, 20)[:21]
+	s = board(t, append(once, nights(30, 99)[21:]...), last)
+	if got := s.Board.Sentence; !strings.HasPrefix(got, "As expected. 1 of 30 runs not as expected, the last on 2026-12-10 14:03 ") {
+		t.Errorf("once: %s", got)
+	}
+
+	s = board(t, append(nights(20, 99), nights(30, 99)[25:]...), last)
+	if n := len(s.Board.Nights); n != boardNights || s.Board.Nights[19].Icon != "check" || s.Board.Nights[22].Icon != "" || s.Board.Nights[22].Label != "2026-12-12: no run" || s.Board.Nights[29].URL == "" {
+		t.Errorf("%d nights: %+v", n, s.Board.Nights)
+	}
+	if s.Board.Stale != "" || s.Board.Spark == nil {
+		t.Errorf("%+v", s.Board)
+	}
+	if got := board(t, good, last.AddDate(0, 0, 9)).Board.Stale; got != "stale: last run 9 days ago" {
+		t.Errorf("stale: %q", got)
+	}
+}
+
+// TestLevelChanges checks what the page says about a change: the numbers, what else differs between both nights, and the
+// command that finds the cause.
+func TestLevelChanges(t *testing.T) {
+	runs := nights(30, 27)
+	runs[27].Record.Cluster = &leak.ClusterInfo{Provider: "kind", Kubernetes: "v1.36.1"}
+	for i := range runs {
+		runs[i].Seconds = map[string]float64{"leaky": 40 + float64(i%3)}
+		for k := range runs[i].Record.Variants {
+			runs[i].Record.Variants[k].Subject.Revision = map[bool]string{true: "0123456789abcdef", false: "fedcba9876543210"}[i < 27]
+		}
+		if i >= 20 {
+			runs[i].Seconds["leaky"] *= 2
+		}
+	}
+	s := board(t, runs, time.Time{})
+	var all []string
+	for _, c := range s.LevelChanges {
+		all = append(all, fmt.Sprintf("%d %s | %s | %s", c.run, strings.Join(c.Lines, "; "), strings.Join(c.Diffs, "; "), fmt.Sprint(c.Commands)))
+	}
+	text := strings.Join(all, "\n")
+	for _, want := range []string{
+		"27 current, growth of ", "0 → +1.00 goroutines per operation",
+		"revision of the subject: 0123456789ab → fedcba987654", "k8s.io/apimachinery: v0.37.2 → v0.38.0", "Kubernetes: ", " → v1.36.1 kind",
+		"leakrig bisect watch-then-delete --variant current --repo . --bad fedcba987654 --good 0123456789ab",
+		"20 leaky, run time: 41s → 1m22s (+100.0 %)",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("not said: %s\nin\n%s", want, text)
+		}
+	}
+	recent := RecentChanges(runs)
+	if len(recent) == 0 || recent[0].Scenario != "watch-then-delete" || !strings.HasPrefix(recent[0].Text, "current, growth of ") {
+		t.Errorf("%+v", recent)
+	}
+	for _, c := range recent {
+		if strings.Contains(c.Text, "rig") {
+			t.Errorf("the change of ten nights ago is recent: %+v", c)
+		}
+	}
+	if got := revision("fedcba9876543210+dirty"); got != "fedcba987654 with local changes" {
+		t.Error(got)
+	}
+	if got := RecentChanges(nights(30, 99)); len(got) > 0 {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -33,7 +34,7 @@ func TestHistoryTellsThePast(t *testing.T) {
 	red.Verdict.Result, red.Verdict.Sentence = leak.NotMet, "fixed leaked that night."
 	green.Record.Started = green.Record.Started.AddDate(0, 0, 1)
 	var b bytes.Buffer
-	if err := History(&b, []HistoryRun{{Dir: "a", Record: red.Record, Verdict: red.Verdict}, {Dir: "b", Record: green.Record, Verdict: green.Verdict}}); err != nil {
+	if err := History(&b, []HistoryRun{{Dir: "a", Record: red.Record, Verdict: red.Verdict}, {Dir: "b", Record: green.Record, Verdict: green.Verdict}}, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if want := "1 of 2 runs not as expected, the last on 2026-11-20 14:03 (not as expected): fixed leaked that night."; !strings.Contains(b.String(), want) {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/reports"
@@ -23,13 +25,20 @@ const BisectionFile = "bisect.json"
 // of artefacts.
 const maxHistoryDepth = 6
 
-// History writes the page of all runs below dir to output, "" for index.html in dir. The exit code says whether
-// altered runs were not accepted.
-func History(ctx context.Context, w io.Writer, dir, output string, accept bool) (int, error) {
-	if output == "" {
-		output = filepath.Join(dir, historyPage)
-	}
-	runs, altered, err := readHistory(ctx, dir, filepath.Dir(output), accept)
+// HistoryOptions are the flags of `leakrig history`.
+type HistoryOptions struct {
+	// Output is the file to write, "" for index.html in the folder of the runs.
+	Output string
+	Accept bool
+	// FailOnChange makes a recent change of a level count as not as expected.
+	FailOnChange bool
+}
+
+// History writes the page of all runs below dir, and a line for each recent change of a level. The exit code says
+// whether altered runs were not accepted, or that there is such a change.
+func History(ctx context.Context, w io.Writer, dir string, o HistoryOptions) (int, error) {
+	output := cmp.Or(o.Output, filepath.Join(dir, historyPage))
+	runs, altered, err := readHistory(ctx, dir, filepath.Dir(output), o.Accept)
 	code := leak.ExitMet
 	if altered > 0 {
 		code = leak.ExitInconclusive
@@ -38,13 +47,19 @@ func History(ctx context.Context, w io.Writer, dir, output string, accept bool) 
 		return code, err
 	}
 	var b bytes.Buffer
-	if err := reports.History(&b, runs); err != nil {
+	if err := reports.History(&b, runs, time.Now()); err != nil {
 		return code, err
 	}
 	if err := rundir.WriteFile(output, b.Bytes()); err != nil {
 		return code, err
 	}
 	fmt.Fprintf(w, "%s  %d runs\n", output, len(runs))
+	for _, c := range reports.RecentChanges(runs) {
+		fmt.Fprintf(w, "changed  %s  %s  %s\n", c.Scenario, c.When, c.Text)
+		if o.FailOnChange {
+			code = leak.ExitNotMet
+		}
+	}
 	return code, nil
 }
 
@@ -118,6 +133,7 @@ func readHistoryRun(dir rundir.Dir, page string) (reports.HistoryRun, rundir.Sea
 		return r, rundir.Seal{}
 	}
 	r.Record, seal = record, dir.CheckVerdict(seal)
+	r.Seconds = reports.Elapsed(record)
 	for i := range r.Record.Variants {
 		v := &r.Record.Variants[i]
 		v.Snapshots, v.Idle, v.Stacks, v.Replicas = nil, nil, nil, nil

@@ -274,7 +274,7 @@ func (f *Options) keepNight(ctx context.Context, w io.Writer, night reports.Nigh
 		}
 	}
 	if len(f.made) > 0 {
-		_, err := History(ctx, w, f.RunsDir, "", false) // altered runs are warned of, and are not of this night
+		_, err := History(ctx, w, f.RunsDir, HistoryOptions{}) // altered runs are warned of, and are not of this night
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

@@ -42,7 +42,7 @@ func (p PruneRule) Clean(ctx context.Context, out io.Writer, dir string, dry boo
 	removed, err := prune(ctx, out, dir, p)
 	page := filepath.Join(dir, historyPage)
 	if _, none := os.Stat(page); removed > 0 && none == nil {
-		_, failed := History(ctx, out, dir, page, false)
+		_, failed := History(ctx, out, dir, HistoryOptions{Output: page})
 		err = errors.Join(err, failed)
 	}
 	return err

@@ -15,8 +15,9 @@ type nightly struct {
 	least float64
 }
 
-// growthNoise is larger than that of the exact growth per operation of real runs: 14 runs of calibration on a busy
-// machine differ by 0.1 % (heap), 0.02 % (heap-mib) and 0.05 % (hidden), and goroutines not at all. One night in 30 is an outlier.
+// growthNoise is larger than that of exact growth per operation: 14 runs of calibration on a busy machine differ by 0.18 %
+// (heap), below 0.01 % (heap-mib) and 0.02 % (hidden). One night in 30 is an outlier. In these runs, sampled growth
+// differs by up to 12 %, latency by 12 % to 21 %, and time by 22 % to 51 %.
 var growthNoise = nightly{"growth, 0.5 % with outliers", func(r *rand.Rand) float64 {
 	if r.IntN(30) == 0 {
 		return 1 + 0.02*r.NormFloat64()
@@ -63,8 +64,8 @@ func TestChangesFindSteps(t *testing.T) {
 func TestChangesRaiseFewFalseAlarms(t *testing.T) {
 	for _, noise := range []nightly{
 		growthNoise,
-		{"latency, 12 %, skewed", func(r *rand.Rand) float64 { return math.Exp(0.12 * r.NormFloat64()) }, 0},
-		{"rig time, 20 %", func(r *rand.Rand) float64 { return 1 + 0.2*r.NormFloat64() }, 0},
+		{"logarithm of latency, 20 %", func(r *rand.Rand) float64 { return 0.2 * r.NormFloat64() }, 0.05},
+		{"logarithm of time, 40 % with outliers", func(r *rand.Rand) float64 { return 0.4 * r.NormFloat64() * float64(1+r.IntN(30)/29) }, 0.05},
 		{"zero with rounding", func(r *rand.Rand) float64 { return float64(r.IntN(5)/4) * 0.01 }, 0.02},
 		{"around zero", func(r *rand.Rand) float64 { return r.NormFloat64() }, 0},
 	} {

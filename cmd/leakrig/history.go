@@ -7,19 +7,22 @@ import (
 )
 
 func (a *app) historyCommand() *cobra.Command {
-	var output string
-	var accept bool
+	var o session.HistoryOptions
 	c := &cobra.Command{
 		Use:   "history [RUNS_DIR]",
-		Short: "Write a page of all runs, night by night, with what is new",
-		Long: `Write a page of all run directories in a folder (default: runs). For every scenario it has a calendar
-of verdicts, the growth per operation from run to run with changed versions, and links to the reports.
-For each of them it also shows what is new since the last expected result.
+		Short: "Write a page of all runs, night by night, with what changed",
+		Long: `Write a page of all run directories in a folder (default: runs). A board sums up every scenario in one
+sentence. Below, each has a calendar of verdicts, its numbers from run to run with links to the reports,
+changes of their levels with what else changed that night, and what is new since the last expected result.
+
+A change needs three runs at the new level. history prints those of the newest seven runs, and
+--fail-on-change makes them exit code 1.
 
 The page lists run directories that cannot be read, and altered records and verdicts. The exit code for
 altered ones is 4 without --accept-altered. history does not check raw files.`,
 		Example: `  leakrig history
-  leakrig history artefacts --output nightly.html`,
+  leakrig history artefacts --output nightly.html
+  leakrig history --fail-on-change`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: folderArgs,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -27,11 +30,12 @@ altered ones is 4 without --accept-altered. history does not check raw files.`,
 			if len(args) > 0 {
 				dir = args[0]
 			}
-			a.code, err = session.History(c.Context(), c.OutOrStdout(), dir, output, accept)
+			a.code, err = session.History(c.Context(), c.OutOrStdout(), dir, o)
 			return err
 		},
 	}
-	c.Flags().StringVarP(&output, "output", "o", "", "`file` to write to (default: index.html in RUNS_DIR)")
-	acceptFlag(c, &accept)
+	c.Flags().StringVarP(&o.Output, "output", "o", "", "`file` to write to (default: index.html in RUNS_DIR)")
+	c.Flags().BoolVar(&o.FailOnChange, "fail-on-change", false, "exit with 1 if a number changed its level in the newest seven runs")
+	acceptFlag(c, &o.Accept)
 	return c
 }

@@ -420,14 +420,19 @@ func TestHistoryInBrowser(t *testing.T) {
 	}
 	runs = append(runs, reports.HistoryRun{Dir: "broken", Problem: "no such file"})
 	var b bytes.Buffer
-	check(t, reports.History(&b, runs))
+	check(t, reports.History(&b, runs, runs[29].Record.Started))
 	file := filepath.Join(t.TempDir(), "index.html")
 	check(t, os.WriteFile(file, b.Bytes(), 0o644))
 	for _, scripted := range []bool{false, true} {
 		p := openPage(t, file, scripted)
 		readable(t, p)
-		if days := evaluate[int](t, p.ctx, `document.querySelectorAll('.calendar a[aria-label]').length`); days != 30 {
-			t.Errorf("%d days", days)
+		for _, list := range []string{".calendar", ".nights"} {
+			if days := evaluate[int](t, p.ctx, fmt.Sprintf(`document.querySelectorAll('%s a[aria-label]').length`, list)); days != 30 {
+				t.Errorf("%s has %d days", list, days)
+			}
+		}
+		if to := evaluate[string](t, p.ctx, `document.querySelector('svg.chart a').getAttribute('href')`); !strings.HasPrefix(to, "./browser/") {
+			t.Errorf("a point leads to %s", to)
 		}
 		text := evaluate[string](t, p.ctx, `document.body.innerText`)
 		for _, want := range []string{`<script>alert(1)</script>"onload="alert(1)`, "goroutines was clean and is leaking", "go1.21", "no such file"} {
