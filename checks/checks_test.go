@@ -563,3 +563,18 @@ func testMetrics() map[string]leak.Metric {
 		"heap.objects":    {Name: "objects", Unit: "objects"},
 	}
 }
+
+// TestSigned checks that only a difference may be below zero.
+func TestSigned(t *testing.T) {
+	for _, signed := range []bool{false, true} {
+		e := evidence{leak.Evidence{Rounds: 1, Metrics: map[string]leak.Metric{"process.native": {Name: "native", Unit: "bytes", Signed: signed}}}}
+		for round, v := range []float64{-3 << 20, 2 << 20} {
+			e.Variant.Snapshots = append(e.Variant.Snapshots, leak.Snapshot{
+				Round: round, Operations: round, Samples: []leak.Sample{{Probe: "process", Values: map[string]float64{"native": v}}},
+			})
+		}
+		if s, err := e.metricSeries("process", "native"); signed != (err == nil) || signed && len(s.points) != 2 {
+			t.Errorf("signed %v: %v, %v", signed, s.points, err)
+		}
+	}
+}

@@ -38,6 +38,8 @@ type series struct {
 	ended float64
 	// coarse is how much the value changes without growth.
 	coarse float64
+	// signed is set if values can be below zero.
+	signed bool
 	// seconds are when the points were taken, since the first.
 	seconds []float64
 	// control are the points around the rounds without load.
@@ -77,7 +79,8 @@ func (e evidence) metricSeries(probe, metric string) (series, error) {
 		return series{name: probe}, fmt.Errorf("the record has no default metric of the probe %s", probe)
 	}
 	s := series{name: probe + "." + metric}
-	s.unit, s.coarse = e.Metrics[s.name].Unit, e.Metrics[s.name].Coarse
+	m := e.Metrics[s.name]
+	s.unit, s.coarse, s.signed = m.Unit, m.Coarse, m.Signed
 	s.outside = outside(s.name, e.Metrics[s.name])
 	allowed, err := e.withoutAllowed(probe, metric)
 	if err != nil {
@@ -165,7 +168,7 @@ func (e evidence) read(s *series, value func(*leak.Snapshot) (float64, error)) e
 		return fmt.Errorf("%d rounds are more than can be judged", len(shots)-1)
 	}
 	for i := range shots {
-		p, err := point(&shots[i], value)
+		p, err := s.point(&shots[i], value)
 		if err != nil {
 			return fmt.Errorf("%s: %w", roundName(shots[i].Round), err)
 		}
@@ -177,7 +180,7 @@ func (e evidence) read(s *series, value func(*leak.Snapshot) (float64, error)) e
 	}
 	for i := range e.Variant.Control {
 		shot := &e.Variant.Control[i]
-		p, err := point(shot, value)
+		p, err := s.point(shot, value)
 		if err != nil {
 			return fmt.Errorf("control round %d: %w", i, err)
 		}
@@ -185,7 +188,7 @@ func (e evidence) read(s *series, value func(*leak.Snapshot) (float64, error)) e
 		s.control.seconds = append(s.control.seconds, shot.Time.Sub(e.Variant.Control[0].Time).Seconds())
 	}
 	if idle := e.Variant.Idle; idle != nil {
-		p, err := point(idle, value)
+		p, err := s.point(idle, value)
 		if err != nil {
 			return fmt.Errorf("after idling: %w", err)
 		}
@@ -197,9 +200,13 @@ func (e evidence) read(s *series, value func(*leak.Snapshot) (float64, error)) e
 	return nil
 }
 
-func point(shot *leak.Snapshot, value func(*leak.Snapshot) (float64, error)) (leak.Point, error) {
+func (s *series) point(shot *leak.Snapshot, value func(*leak.Snapshot) (float64, error)) (leak.Point, error) {
 	v, err := value(shot)
-	if err == nil && !(v >= 0 && v <= maxValue) { // NaN is neither
+	least := 0.0
+	if s.signed {
+		least = -maxValue
+	}
+	if err == nil && !(v >= least && v <= maxValue) { // NaN is neither
 		err = fmt.Errorf("%v is not a value that a probe reads", v)
 	}
 	if err == nil && shot.Operations < 0 {

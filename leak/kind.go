@@ -34,6 +34,8 @@ type Metric struct {
 	// Outside is the series, as "probe.metric", whose memory this metric does not include; "" if it has none. Growth
 	// of this metric alone is outside of that memory.
 	Outside string `json:"outside,omitempty"`
+	// Signed is set if the metric is a difference, which can be below zero.
+	Signed bool `json:"signed,omitempty"`
 	// Default marks the metric that a check means when it names none: a probe's first.
 	Default bool `json:"default,omitempty"`
 }

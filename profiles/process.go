@@ -18,7 +18,7 @@ var processKind = leak.Kind[leak.Probe]{
 	Doc:  "Resources of the process from /proc, and memory outside of the Go runtime.",
 	Metrics: []leak.Metric{
 		{Name: "rss", Unit: "bytes", Coarse: 4 << 20, Doc: "resident memory (VmRSS)"},
-		{Name: "native", Unit: "bytes", Coarse: 4 << 20, Outside: "heap.alloc", Doc: "resident anonymous memory that the Go runtime did not allocate, such as C.malloc: RssAnon - (MemStats.Sys - HeapReleased); below 0 while the runtime has memory that it has not touched"},
+		{Name: "native", Unit: "bytes", Coarse: 4 << 20, Signed: true, Outside: "heap.alloc", Doc: "resident anonymous memory that the Go runtime did not allocate, such as C.malloc: RssAnon - (MemStats.Sys - HeapReleased); below 0 while the runtime has memory that it has not touched"},
 		{Name: "descriptors", Unit: "descriptors", Doc: "open file descriptors"},
 		{Name: "sockets", Unit: "descriptors", Doc: "open sockets"},
 		{Name: "files", Unit: "descriptors", Doc: "open files, folders and devices"},
