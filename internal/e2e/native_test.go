@@ -25,10 +25,10 @@ func testNative(t *testing.T, times int) {
 	for i := range times {
 		for _, args := range [][]string{{}, {"-go"}} {
 			url := serving(t, program, args...)
-			got := run(t, "observe", url, "--operations", "10", "--runs-dir", t.TempDir(), "--format", "json", "--", "curl", "-sf", url+"/work?n=10")
+			got := run(t, "observe", url, "--operations", "50", "--runs-dir", t.TempDir(), "--format", "json", "--", "curl", "-sf", url+"/work?n=50")
 			var report struct{ Verdict leak.Verdict }
 			if err := json.Unmarshal([]byte(got.stdout), &report); err != nil || got.code != leak.ExitNotMet {
-				t.Fatalf("run %d %v: %v\n%v", i, args, err, got)
+				t.Fatalf("run %d %v: %v, exit code %d\n%s\n%s", i, args, err, got.code, got.stderr, report.Verdict.Sentence)
 			}
 			native := leak.Inconclusive
 			for _, f := range report.Verdict.Variants[0].Findings {
