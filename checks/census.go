@@ -185,6 +185,16 @@ func (c *census) growing(keep func(id string) bool) ([]leak.StackGrowth, *leak.S
 	return list, spread
 }
 
+// ownThreads reports whether an allocation site is the runtime's alone (runtime.mstart, runtime.systemstack), and grew by less than
+// a byte per operation: descriptors of new threads, which no operation causes.
+func (c *census) ownThreads(id string) bool {
+	if c.source != "heap" || slices.ContainsFunc(c.stacks[id].Frames, func(f leak.Frame) bool { return f.Package() != "runtime" }) {
+		return false
+	}
+	first, last := &c.shots[0], &c.shots[len(c.shots)-1]
+	return c.counts[last][id]-c.counts[first][id] < float64(last.Operations-first.Operations)
+}
+
 // spread returns the growth of all stacks, nil if none grew.
 func (c *census) spread(list []leak.StackGrowth) *leak.Spread {
 	s := &leak.Spread{Probe: c.probe}

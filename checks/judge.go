@@ -476,7 +476,7 @@ func growing(e evidence, kind string, fingerprint func(leak.Stack) bool) (grew [
 		if err != nil {
 			continue
 		}
-		list, spread := c.growing(func(string) bool { return true })
+		list, spread := c.growing(func(id string) bool { return !c.ownThreads(id) })
 		if spread != nil {
 			spreads = append(spreads, *spread)
 		}

@@ -417,6 +417,38 @@ func losing(v *leak.VariantRecord, n int) {
 }
 
 // TestFlatSummaries checks that flat series share one statement.
+// TestOwnThreads checks that descriptors of the runtime's threads are not among the sites that grew, but that the
+// runtime's descriptors of leaking goroutines are.
+func TestOwnThreads(t *testing.T) {
+	runtimeOnly := func(name string) leak.Stack {
+		return leak.Stack{Frames: []leak.Frame{{Func: "runtime." + name, File: "runtime/proc.go", Line: 1}, {Func: "runtime.systemstack", File: "runtime/asm_amd64.s", Line: 514}}}
+	}
+	thread, goroutine := runtimeOnly("allocm"), runtimeOnly("malg")
+	program := leak.Stack{Frames: append([]leak.Frame{{Func: "runtime.mstart", File: "runtime/asm_amd64.s", Line: 2}}, leak.Frame{Func: "main.work", File: "main.go", Line: 3})}
+	x := leak.VariantRecord{Name: "x", Stacks: map[string]leak.Stack{}}
+	for round := range 8 {
+		s := leak.Snapshot{Round: round, Operations: 100 * round, Settle: leak.SettleResult{Settled: true}}
+		groups := []leak.Group{}
+		for _, g := range []struct {
+			stack leak.Stack
+			bytes int64
+		}{{thread, 64 * int64(min(round, 2))}, {goroutine, 40_000 * int64(round)}, {program, 8 * int64(round)}} {
+			x.Stacks[g.stack.ID()] = g.stack
+			groups = append(groups, leak.Group{Stack: g.stack.ID(), Bytes: g.bytes, Count: 1})
+		}
+		s.Samples = []leak.Sample{{Probe: "heap", Groups: map[string][]leak.Group{"heap": groups}}}
+		x.Snapshots = append(x.Snapshots, s)
+	}
+	grew, spreads := growing(evidence{leak.Evidence{Variant: x, Rounds: 7}}, "heap", func(leak.Stack) bool { return false })
+	var names []string
+	for _, g := range grew {
+		names = append(names, g.Stack.Frames[0].Func)
+	}
+	if got := strings.Join(names, " "); got != "runtime.malg runtime.mstart" || len(spreads) != 1 || spreads[0].Stacks != 2 {
+		t.Errorf("grew: %s, %+v", got, spreads)
+	}
+}
+
 func TestFlatSummaries(t *testing.T) {
 	finding := func(series, unit string, floor float64) leak.Finding {
 		f := leak.Finding{Check: series, Series: series, Unit: unit, Floor: floor, Unbounded: true, BoundPerOperation: true, Outcome: leak.Clean}
