@@ -98,6 +98,18 @@ func (c *census) chooseSource(all []*leak.Snapshot) {
 	}
 }
 
+// unseen returns the growth of a stack that a sampled heap profile misses with a probability of 5 %, by the rule of
+// three. Other profiles have no sampling rate.
+func (c *census) unseen() float64 {
+	if len(c.shots) == 0 {
+		return 0
+	}
+	if rate := c.shots[len(c.shots)-1].Sample(c.probe).Rate; rate > 1 {
+		return ruleOfThree * float64(rate)
+	}
+	return 0
+}
+
 func groups(shot *leak.Snapshot, probe, source string) []leak.Group {
 	if sample := shot.Sample(probe); sample != nil {
 		return sample.Groups[source]

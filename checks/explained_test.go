@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leakrig/leakrig/leak"
 )
@@ -104,5 +105,30 @@ func TestUnexplainedOfComponents(t *testing.T) {
 	}
 	if len(components) != 1 || components[0].Probe != "kubelet/heap" || components[0].Unexplained == "" || components[0].Grew != 7<<20 || components[0].Explained != 7<<10 {
 		t.Errorf("%+v", components)
+	}
+}
+
+// TestStackNotSampled judges a stack that no sample of the heap has hit. A stack that allocates less than the sampling
+// rate may have grown nevertheless, so the verdict waits for more operations, and states what could have been missed.
+func TestStackNotSampled(t *testing.T) {
+	t.Parallel()
+	const rate = 64 << 10
+	v := variantOf("subject", make([]float64, 9)...)
+	for i := range v.Snapshots {
+		v.Snapshots[i].Operations *= 10
+		v.Snapshots[i].Samples[1].Rate = rate
+	}
+	e := evidenceOf(v, 8)
+	e.For = time.Minute
+	for _, c := range []struct {
+		spent float64
+		want  leak.Outcome
+	}{{0.1, leak.Inconclusive}, {1, leak.Clean}} {
+		e.Spent = c.spent
+		f := (&Stack{Probe: "heap", Match: "receive"}).Check(e)
+		recent := float64(v.Snapshots[8].Operations) / 2
+		if f.Outcome != c.want || f.Floor != 3*rate/recent {
+			t.Errorf("spent %g: %s, floor %g of %g: %s", c.spent, f.Outcome, f.Floor, 3*rate/recent, f.Summary)
+		}
 	}
 }

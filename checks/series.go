@@ -40,6 +40,8 @@ type series struct {
 	coarse float64
 	// signed is set if values can be below zero.
 	signed bool
+	// unseen is the growth that a sampled profile may not show.
+	unseen float64
 	// seconds are when the points were taken, since the first.
 	seconds []float64
 	// control are the points around the rounds without load.

@@ -68,7 +68,7 @@ func (c *Stack) Check(of leak.Evidence) leak.Finding {
 		return undecided(f, err)
 	}
 	m := c.matcher(census, e.allowed(c.Probe))
-	s := series{unit: census.unit}
+	s := series{unit: census.unit, unseen: census.unseen()}
 	err = e.read(&s, m.sum)
 	s.survived = m.survived()
 	f.Stacks, f.Spread = census.growing(func(id string) bool { return m.stacks[id].matches })

@@ -256,7 +256,7 @@ func newSustained(s series, e evidence, f *leak.Finding) *sustained {
 		}
 		u.rough = max(u.rough, 0.5)
 	default:
-		u.returned = max(u.returned, s.coarse)
+		u.returned = max(u.returned, s.coarse, s.unseen)
 	}
 	all, _ := s.net()
 	u.chance = max(factor*u.scatter, u.returned, fallenRate*all)
