@@ -38,7 +38,7 @@ var pageSource string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"rate": rate, "value": value, "seconds": seconds, "comparison": comparison, "bound": bound,
-	"count": count, "more": and, "modules": newModuleTable, "expected": expected, "join": strings.Join, "keyFill": keyFill,
+	"count": count, "more": and, "modules": newModuleTable, "variantTable": newVariantTable, "expected": expected, "join": strings.Join, "keyFill": keyFill,
 }).Funcs(assets).Parse(squeezePage(pageSource)))
 
 // html writes one self-contained page that sends no requests. It shows everything that matters without the script, and
@@ -65,6 +65,8 @@ type page struct {
 	Stacks       []variantStacks
 	Flames       []variantFlames
 	Gates        []gateTable
+	Rows         []variantRow
+	Folded       []foldedVariants
 	Loads        []variantLoad
 	WarningList  []string
 	WarningsMore int
@@ -90,6 +92,7 @@ func newPage(v view) page {
 		p.Loads = append(p.Loads, newVariantLoad(x))
 	}
 	p.Gates = v.gateTables()
+	p.Rows, p.Folded = v.variantRows()
 	p.drawFlames()
 	p.Built, p.Modules, p.ModulesMore = modules(v)
 	p.Commands, p.Profiles = commands(v), v.pprofCommands()
@@ -439,50 +442,6 @@ func (p *page) drawFlames() {
 	if len(p.Flames) > 0 && !slices.ContainsFunc(p.Flames, func(f variantFlames) bool { return f.Open }) {
 		p.Flames[0].Open = true
 	}
-}
-
-// gateTable shows all gates of one check, with a column per variant.
-type gateTable struct {
-	checkRow
-	Open bool
-	Rows []gateRow
-}
-
-type gateRow struct {
-	// Doc is "" if an earlier table explains the gate.
-	Name, Doc string
-	// Cells are in the order of the variants, nil if the gate was not evaluated.
-	Cells []*leak.Gate
-}
-
-// gateTables returns a table per check. The first is open, and so is every check that keeps a variant from its
-// expectation.
-func (v view) gateTables() []gateTable {
-	var tables []gateTable
-	explained := map[string]bool{} // explained earlier on this page
-	for _, row := range v.rankedRows() {
-		t := gateTable{checkRow: row, Open: len(tables) == 0}
-		for i, c := range row.Cells {
-			if c.Finding == nil {
-				continue
-			}
-			t.Open = t.Open || v.Variants[i].Against(*c.Finding)
-			for _, g := range c.Finding.Gates {
-				k := slices.IndexFunc(t.Rows, func(r gateRow) bool { return r.Name == g.Name && r.Cells[i] == nil })
-				if k < 0 {
-					r := gateRow{Name: g.Name, Cells: make([]*leak.Gate, len(row.Cells))}
-					if !explained[g.Name+": "+g.Doc] {
-						r.Doc = g.Doc
-					}
-					explained[g.Name+": "+g.Doc] = true
-					k, t.Rows = len(t.Rows), append(t.Rows, r)
-				}
-				t.Rows[k].Cells[i] = &g
-			}
-		}
-		tables = append(tables, t)
-	}
-	return tables
 }
 
 // variantLoad is the load on one variant, by round.

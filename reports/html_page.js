@@ -68,6 +68,14 @@ document.querySelectorAll("table.sortable").forEach((table) => {
   });
 });
 
+// Paper has no folds: all variants and all gates are printed.
+let unfolded = [];
+addEventListener("beforeprint", () => {
+  unfolded = [...document.querySelectorAll(".folded, #gates details")].filter((d) => !d.open);
+  unfolded.forEach((d) => { d.open = true; });
+});
+addEventListener("afterprint", () => unfolded.forEach((d) => { d.open = false; }));
+
 // Copy buttons
 const copy = async (b, text) => {
   const label = b.textContent;
