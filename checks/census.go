@@ -200,7 +200,7 @@ func (c *census) growing(keep func(id string) bool) ([]leak.StackGrowth, *leak.S
 // ownThreads reports whether an allocation site is the runtime's alone (runtime.mstart, runtime.systemstack), and grew by less than
 // a byte per operation: descriptors of new threads, which no operation causes.
 func (c *census) ownThreads(id string) bool {
-	if c.source != "heap" || slices.ContainsFunc(c.stacks[id].Frames, func(f leak.Frame) bool { return f.Package() != "runtime" }) {
+	if c.unit != "bytes" || slices.ContainsFunc(c.stacks[id].Frames, func(f leak.Frame) bool { return f.Package() != "runtime" }) {
 		return false
 	}
 	first, last := &c.shots[0], &c.shots[len(c.shots)-1]
