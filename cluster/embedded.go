@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"github.com/leakrig/leakrig/cluster/binaries"
 	"github.com/leakrig/leakrig/cluster/component"
 	"github.com/leakrig/leakrig/leak"
+	"github.com/leakrig/leakrig/leak/procs"
 )
 
 // DefaultVersion is the version of Kubernetes that is booted where a scenario names none.
@@ -112,6 +114,8 @@ type plane struct {
 const (
 	planeStart = time.Minute
 	planeStop  = 20 * time.Second
+	// apiGrace is how long the API server may take to end before a restart.
+	apiGrace = 2 * time.Second
 	// startTries is how often a control plane is started: another process may take a port that was free.
 	startTries = 3
 )
@@ -275,10 +279,29 @@ func (p *plane) Down(_ context.Context, part leak.Part) (up func(context.Context
 		p.down.Store(false)
 		return err
 	}
-	if err := p.control.APIServer.Stop(); err != nil {
+	if err := p.stopAPIServer(); err != nil {
 		return up, fmt.Errorf("stop the API server: %w", err)
 	}
 	return up, nil
+}
+
+// stopAPIServer asks the API server to end, and kills it after a grace period: open watches keep it for a minute.
+func (p *plane) stopAPIServer() error {
+	serving, _ := netip.ParseAddrPort(p.Server())
+	processes, _ := procs.Listeners(serving) // where there is no /proc, envtest kills it later
+	stopped := make(chan error, 1)
+	go func() { stopped <- p.control.APIServer.Stop() }()
+	select {
+	case err := <-stopped:
+		return err
+	case <-time.After(apiGrace):
+	}
+	for _, one := range processes {
+		if err := one.Kill(); err != nil {
+			return errors.Join(err, <-stopped)
+		}
+	}
+	return <-stopped
 }
 
 // answers waits until the API server is ready.

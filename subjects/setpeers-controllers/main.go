@@ -34,6 +34,7 @@ func main() {
 	order := flag.String("access-control", beforeCheck, "when a cluster gets its access control: before-check or after-check")
 	connected := flag.Int("connected", 3, "clusters that answer")
 	disconnected := flag.Int("disconnected", 1, "clusters whose port refuses connections")
+	far := flag.String("far", "", "address (host:port) of one more cluster, the scenario's API server again, whose connection a fault cuts")
 	flag.Parse()
 	if *order != beforeCheck && *order != afterCheck {
 		log.Fatalf("setpeers-controllers: unknown -access-control %q", *order)
@@ -41,7 +42,7 @@ func main() {
 	logrus.SetLevel(logrus.WarnLevel)                       // Rancher tells of every start
 	ctx, cancel := context.WithCancel(context.Background()) // as long as the server
 	defer cancel()
-	m, err := newManager(ctx, *order, *connected, *disconnected)
+	m, err := newManager(ctx, *order, *connected, *disconnected, *far)
 	if err != nil {
 		log.Fatalf("setpeers-controllers: %v", err)
 	}
@@ -55,7 +56,7 @@ func main() {
 }
 
 // newManager is a manager of some clusters that answer, and some that do not.
-func newManager(ctx context.Context, order string, connected, disconnected int) (*manager, error) {
+func newManager(ctx context.Context, order string, connected, disconnected int, far string) (*manager, error) {
 	api, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
 		clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
@@ -71,6 +72,11 @@ func newManager(ctx context.Context, order string, connected, disconnected int) 
 	m := &manager{ctx: ctx, scaled: scaled, order: order, records: map[string]*record{}}
 	for i := range connected {
 		m.clusters = append(m.clusters, cluster{name: fmt.Sprintf("connected-%d", i), rest: *api})
+	}
+	if far != "" {
+		remote := *api
+		remote.Host = "https://" + far
+		m.clusters = append(m.clusters, cluster{name: "far", rest: remote, far: true})
 	}
 	for i := range disconnected {
 		address, err := refusing()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"syscall"
 	"time"
@@ -45,6 +46,7 @@ type cluster struct {
 	name         string
 	rest         rest.Config
 	disconnected bool
+	far          bool // its connection may be cut at any time
 }
 
 // record is a cluster whose controllers were started, or are about to be.
@@ -67,6 +69,9 @@ func (m *manager) setPeers() error {
 		if refused := errors.Is(err, syscall.ECONNREFUSED); c.disconnected && refused {
 			continue
 		}
+		if c.far && lost(err) {
+			continue
+		}
 		if err == nil && c.disconnected {
 			err = errors.New("was started, but nothing listens there")
 		}
@@ -75,6 +80,11 @@ func (m *manager) setPeers() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// lost reports whether the connection to a cluster was refused, or ended amid a request.
+func lost(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // start starts the controllers of one cluster, unless they run. A start that fails takes the record
