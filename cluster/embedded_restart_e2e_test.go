@@ -50,12 +50,21 @@ func TestEmbeddedRestart(t *testing.T) {
 		return err
 	}
 	for i := range 3 {
+		// An open watch keeps an API server that ends by itself for a minute.
+		watch, err := client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer watch.Stop()
 		start := time.Now()
 		up, err := breakable.Down(t.Context(), leak.Part{Name: leak.KubeAPIServer})
 		if err != nil {
 			t.Fatal(err)
 		}
 		down := time.Since(start)
+		if down > planeStop {
+			t.Errorf("stopped in %s", down)
+		}
 		if err := get(); err == nil || !strings.Contains(err.Error(), "refused") {
 			t.Errorf("while it is down: %v", err)
 		}
