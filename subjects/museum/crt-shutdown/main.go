@@ -53,6 +53,7 @@ func manage(ctx context.Context) error {
 		for range 3 {
 			<-started
 		}
+		<-m.Elected() // the manager has started
 		cancel()
 	}()
 	err = m.Start(ctx)
