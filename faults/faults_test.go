@@ -16,7 +16,7 @@ import (
 )
 
 // subject is a server on loopback that writes a large answer.
-func subject(t *testing.T) leak.Target {
+func subject(t testing.TB) leak.Target {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(make([]byte, 64<<10))
