@@ -1,64 +1,36 @@
 package bisect
 
 import (
+	"cmp"
 	"fmt"
-	"html/template"
 	"io"
 	"math"
-	"strings"
 
+	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/leak/display"
-
-	_ "embed"
+	"github.com/leakrig/leakrig/reports"
 )
 
-//go:embed bisect.html.tmpl
-var page string
+// maxBars bounds the strip. With more versions, it shows only measured ones.
+const maxBars = 60
 
-var pageTemplate = template.Must(template.New("bisect").Parse(page))
-
-// bar is one version of the strip.
-type bar struct {
-	Name, State, Short, Title string
-	// Height is in percent of the largest growth.
-	Height   int
-	Boundary string
-}
-
-// view is what the page shows.
-type view struct {
-	*Record
-	Head, Says, Effort string
-	// Measure is what the heights of the bars are.
-	Measure string
-	Bars    []bar
-	Rows    []tableRow
-	Ends    []end
-}
-
-type tableRow struct {
-	Number                                       int
-	Name, State, Growth, Why, Reason, Run, Build string
-	Seconds                                      string
-}
-
-// end is one side of a boundary.
-type end struct {
-	Line, Compare string
-	Sides         []side
-}
-
-type side struct{ State, Name, Command, Print string }
-
-// html writes a self-contained page without scripts.
+// html writes the page of a bisection.
 func html(w io.Writer, r *Record, _ string) error {
-	v := view{Record: r, Head: r.about(), Says: r.sentence(), Effort: r.effort()}
+	in := reports.BisectionInput{
+		Scenario: r.Scenario, Sentence: r.sentence(), About: r.about(), Effort: r.effort(), Leakrig: r.Leakrig, Tone: leak.Inconclusive.String(),
+	}
+	if r.Result == leak.Met {
+		in.Tone = leak.Clean.String()
+	}
 	last := map[string]Step{}
 	for i, s := range r.Steps {
 		if old, ok := last[s.Version]; !ok || old.State != Leaky {
 			last[s.Version] = s
 		}
-		v.Rows = append(v.Rows, tableRow{i + 1, r.name(s.Version), string(s.State), grew(s), s.Why, shorten(s.Reason), s.Run, seconds(s.BuildSeconds), seconds(s.RunSeconds)})
+		in.Steps = append(in.Steps, reports.BisectionStep{
+			Number: i + 1, Name: r.name(s.Version), State: string(s.State), Tone: tone(s.State), Growth: cmp.Or(grew(s), shorten(s.Reason)),
+			Why: s.Why, Run: s.Run, Build: seconds(s.BuildSeconds), Seconds: seconds(s.RunSeconds),
+		})
 	}
 	most := 0.0
 	for _, s := range last {
@@ -66,22 +38,32 @@ func html(w io.Writer, r *Record, _ string) error {
 	}
 	boundary := map[string]string{}
 	for _, a := range r.Answers {
+		if r.Question.AllLines {
+			in.Lines = append(in.Lines, reports.BisectionFact{Name: a.Line, Value: a.Sentence})
+		}
 		if a.Leaky == "" {
 			continue
 		}
 		boundary[a.Leaky], boundary[a.Clean] = "leaky", "clean"
-		v.Ends = append(v.Ends, end{a.Line, r.compare(a), []side{
-			{"leaky", r.name(a.Leaky), r.Question.Command(a.Leaky), prints(last[a.Leaky])},
-			{"clean", r.name(a.Clean), r.Question.Command(a.Clean), prints(last[a.Clean])},
-		}})
+		end := reports.BisectionEnd{Line: a.Line, Link: r.compare(a)}
+		for _, side := range []struct {
+			state   State
+			version string
+		}{{Leaky, a.Leaky}, {Clean, a.Clean}} {
+			end.Sides = append(end.Sides, reports.BisectionSide{
+				State: string(side.state), Tone: tone(side.state), Name: r.name(side.version),
+				Command: r.Question.Command(side.version), Print: prints(last[side.version]),
+			})
+		}
+		in.Ends = append(in.Ends, end)
 	}
 	for _, c := range r.Candidates {
 		s, ok := last[c.Version]
-		b := bar{Name: c.Name(), State: "open", Title: "not measured", Boundary: boundary[c.Version]}
+		b := reports.BisectionBar{Name: c.Name(), Tone: leak.Inconclusive.String(), Title: "not measured", Boundary: boundary[c.Version]}
 		if ok {
-			b.State, b.Title = strings.ReplaceAll(string(s.State), " ", "-"), string(s.State)
+			b.Tone, b.Title = tone(s.State), string(s.State)
 			if len(s.Growth) > 0 {
-				b.Short, v.Measure = amount(s.Growth[0]), measure(s.Growth[0])
+				b.Short, in.Measure = amount(s.Growth[0]), measure(s.Growth[0])
 			}
 			if s.Reason != "" {
 				b.Title += ": " + shorten(s.Reason)
@@ -91,18 +73,27 @@ func html(w io.Writer, r *Record, _ string) error {
 			}
 		}
 		if len(r.Candidates) <= maxBars || ok || b.Boundary != "" {
-			v.Bars = append(v.Bars, b)
+			in.Bars = append(in.Bars, b)
 		}
 	}
-	var b strings.Builder
-	if err := pageTemplate.Execute(&b, v); err != nil {
-		return err
+	for _, list := range [][]Missing{r.Missing, r.LeftOut} {
+		for _, m := range list {
+			in.Missing = append(in.Missing, reports.BisectionFact{Name: m.Version, Value: m.Why})
+		}
 	}
-	return display.WriteText(w, b.String())
+	return reports.Bisection(w, in)
 }
 
-// maxBars bounds the strip. With more versions, it shows only measured ones.
-const maxBars = 60
+// tone is the outcome whose colour a state has.
+func tone(s State) string {
+	switch s {
+	case Leaky:
+		return leak.Leaking.String()
+	case Clean:
+		return leak.Clean.String()
+	}
+	return leak.Inconclusive.String()
+}
 
 // rate returns the growth of the most significant check; 0 without growth.
 func rate(s Step) float64 {
@@ -117,12 +108,12 @@ func rate(s Step) float64 {
 
 // prints are the counts of the fingerprint, from the baseline to the end.
 func prints(s Step) string {
-	var all []string
-	for _, g := range s.Growth {
-		all = append(all, fmt.Sprintf("%s %s → %s", g.Check, display.Value(g.From, g.Unit), display.Value(g.To, g.Unit)))
+	text := ""
+	for i, g := range s.Growth {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s %s → %s", g.Check, display.Value(g.From, g.Unit), display.Value(g.To, g.Unit))
 	}
-	return strings.Join(all, ", ")
+	return text
 }
-
-// AnswersByLine reports whether there is an answer for each release line.
-func (v view) AnswersByLine() bool { return v.Question.AllLines && len(v.Answers) > 0 }

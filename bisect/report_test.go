@@ -96,14 +96,14 @@ func TestReports(t *testing.T) {
 		}
 		if f.Name == "html" || f.Name == "markdown" {
 			for _, never := range []string{"<script", "<img"} {
-				if strings.Contains(out, never) {
+				if n := strings.Count(out, never); n > 0 && !(never == "<script" && f.Name == "html" && n == 1) { // the page's own
 					t.Errorf("%s has %s:\n%s", f.Name, never, out)
 				}
 			}
 		}
 		wants := map[string][]string{
 			"text":     {"fixed in v1.3.0; last leaky v1.2.0", "receive +1.00 goroutines", "unavailable: v1.2.5", "not tested: 1 pre-releases", "--with 'example.com/<b>@v1.2.0'", "bisect.html"},
-			"html":     {"<h1>fixed in v1.3.0", "receive 5 → 405", "01-x/report.html", "v1.3.0 · clean", "height:100%"},
+			"html":     {"<p class=\"sentence\">fixed in v1.3.0", "receive 5 → 405", "./01-x/report.html", "v1.3.0</span> <b>clean</b>", "height=\"100\"", "Content-Security-Policy", "<nav ", "<footer>"},
 			"markdown": {"**fixed in v1.3.0", "| 1 | v1.0.0 | leaky | receive +1.00 goroutines |"},
 			"json":     {`"leaky": "v1.2.0"`},
 		}

@@ -686,11 +686,13 @@ func TestHTML(t *testing.T) {
 	r.Targets[3].Seconds, r.Targets[3].Total = r.Targets[3].Seconds[:2], r.Targets[3].Total[:2]
 	r.Targets[3].LastError, r.Targets[3].Failures = "<b>refused", 18
 	var b strings.Builder
-	if err := HTML(&b, Judge(r, usual)); err != nil {
+	v := Judge(r, usual)
+	v.RunDir = "runs/fleet/x"
+	if err := HTML(&b, v); err != nil {
 		t.Fatal(err)
 	}
 	page := b.String()
-	for _, part := range []string{"2 of 4 targets leak goroutines", "pod-1", "+120 per hour", "2 of 3", "q.go:9", "&lt;b&gt;refused", "Mann–Kendall", "Content-Security-Policy"} {
+	for _, part := range []string{"leakrig explain runs/fleet/x", "<nav ", "<footer>", "2 of 4 targets leak goroutines", "pod-1", "+120 per hour", "2 of 3", "q.go:9", "&lt;b&gt;refused", "Mann–Kendall", "Content-Security-Policy"} {
 		if !strings.Contains(page, part) {
 			t.Errorf("%q is not in the page", part)
 		}

@@ -18,7 +18,7 @@ const HTMLFile = rundir.HTMLFile
 func HTML(w io.Writer, v *Verdict) error {
 	t := v.Targets
 	in := reports.FleetInput{
-		Name: plural(t.Seen, "target"), Outcome: v.Outcome, Sentence: v.Sentence, Failure: v.Failure, Warnings: v.Warnings,
+		Name: plural(t.Seen, "target"), Outcome: v.Outcome, Sentence: v.Sentence, Failure: v.Failure, Warnings: v.Warnings, Commands: nextCommands(v),
 		Facts: []reports.FleetFact{
 			{Name: "Leaking", Value: strconv.Itoa(t.Leaking)},
 			{Name: "Clean", Value: strconv.Itoa(t.Clean)},

@@ -79,15 +79,27 @@ func Text(w io.Writer, v *Verdict) error {
 
 // next prints the commands that take what leaks further.
 func next(b *strings.Builder, v *Verdict) {
+	for i, c := range nextCommands(v) {
+		if i == 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(b, "  next: %s\n    %s\n", c.Name, c.Value)
+	}
+}
+
+// nextCommands are the commands that take what leaks further, each with what it does.
+func nextCommands(v *Verdict) []reports.FleetFact {
 	dir := rundir.Dir(v.RunDir)
 	for _, unit := range []string{"goroutines", "bytes"} {
-		if len(v.leaking(unit)) == 0 {
+		if v.RunDir == "" || len(v.leaking(unit)) == 0 {
 			continue
 		}
-		fmt.Fprintf(b, "\n  next: compare with known leaks\n    leakrig explain %s\n", reports.ShellPath(v.RunDir))
-		fmt.Fprintf(b, "  next: write a scenario that reproduces it\n    leakrig match --skeleton %s > reproduction.yaml\n", reports.ShellPath(dir.Path(rundir.GrowthFile(unit))))
-		return
+		return []reports.FleetFact{
+			{Name: "compare with known leaks", Value: "leakrig explain " + reports.ShellPath(v.RunDir)},
+			{Name: "write a scenario that reproduces it", Value: "leakrig match --skeleton " + reports.ShellPath(dir.Path(rundir.GrowthFile(unit))) + " > reproduction.yaml"},
+		}
 	}
+	return nil
 }
 
 // table has a row for each stack that grows.

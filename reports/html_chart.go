@@ -41,6 +41,13 @@ type chart struct {
 	Fits []chartFit
 }
 
+// Linked reports whether marks of the chart are links. It is not one image then.
+func (c chart) Linked() bool {
+	return slices.ContainsFunc(c.Lines, func(l chartLine) bool {
+		return slices.ContainsFunc(l.Markers, func(m marker) bool { return m.URL != "" })
+	})
+}
+
 // chartFit describes the fitted slope of one variant.
 type chartFit struct{ Tone, Name, Slope, Interval string }
 

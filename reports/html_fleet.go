@@ -38,6 +38,9 @@ type FleetInput struct {
 	Stacks    []FleetStack
 	NotJudged []FleetFact
 	Warnings  []string
+	// Commands are to copy, each with what it is for. Leakrig is the version that measured.
+	Commands []FleetFact
+	Leakrig  string
 }
 
 // FleetFact is a name with its description.
