@@ -416,10 +416,8 @@ func boardSentence(s *scenarioHistory, rows []historyRow, list []nightSeries) st
 		}
 		return text
 	}
-	for _, c := range s.LevelChanges {
-		if len(rows)-c.run > boardNights {
-			break
-		}
+	if len(s.LevelChanges) > 0 && len(rows)-s.LevelChanges[0].run <= boardNights {
+		c := s.LevelChanges[0]
 		text := "As expected. Changed on " + c.When + ": " + c.Lines[0]
 		if more := len(c.Lines) - 1 + c.LinesMore; more > 0 {
 			text += ", and " + count(more, "other number")

@@ -85,14 +85,14 @@ func (l *Launcher) reachAPIServer(s *surroundings) error {
 // addDependency starts a dependency, and a proxy to it if a fault acts on its connections.
 func (l *Launcher) addDependency(ctx context.Context, s *surroundings, d leak.Dependency, log string) error {
 	address := d.Address
-	switch {
-	case address == leak.KubeAPIServer:
+	switch address {
+	case leak.KubeAPIServer:
 		cluster, ok := s.cluster.(leak.Breakable)
 		if !ok {
 			return fmt.Errorf("dependency %s: faults do not act on the API server of this cluster", d.Name)
 		}
 		address = cluster.Server()
-	case address == "":
+	case "":
 		if l.Placement == leak.PlacementPod {
 			return leak.WithHint(fmt.Errorf("dependency %s: pods do not reach programs of this machine", d.Name), "use placement process")
 		}
