@@ -464,7 +464,7 @@ func (c *kindCluster) downAPIServer(ctx context.Context) (up func(context.Contex
 			}
 		}
 	}
-	if err := inNode(ctx, "mv "+apiManifest+" "+apiAside+" && crictl stop --timeout 10 $("+apiContainer+")"); err != nil {
+	if err := inNode(ctx, "mv "+apiManifest+" "+apiAside+" && crictl stop --timeout 2 $("+apiContainer+")"); err != nil {
 		return up, fmt.Errorf("stop the API server: %w", err)
 	}
 	return up, nil

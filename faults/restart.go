@@ -17,8 +17,11 @@ var restartKind = leak.Kind[leak.Action]{
 	New: func() leak.Action { return &Restart{timing: timing{For: leak.Duration(time.Second)}} },
 }
 
-// upTimeout bounds the start of a part until it is ready.
-const upTimeout = 2 * time.Minute
+// downTimeout bounds the stop of a part, and upTimeout its start until it is ready.
+const (
+	downTimeout = 30 * time.Second
+	upTimeout   = 2 * time.Minute
+)
 
 // Restart stops and starts a part.
 type Restart struct {
@@ -76,7 +79,10 @@ func (s *stopped) Inject(ctx context.Context) (leak.Tally, error) {
 	return s.repeat(ctx, s.fault, upTimeout, s.down, s.restore)
 }
 
+// down stops the part. The end of the action does not cut it short: half a stop is harder to undo than a whole one.
 func (s *stopped) down(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), downTimeout)
+	defer cancel()
 	s.up, err = s.target.Down(ctx, s.part)
 	return err
 }
