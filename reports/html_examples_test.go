@@ -9,7 +9,7 @@ import (
 )
 
 // exampleSize is the maximum size in bytes of an example, and so of the page of a usual run: people mail it.
-const exampleSize = 280 << 10
+const exampleSize = 400 << 10
 
 // outside matches markup that makes a page send a request. Links do not match, because they wait for a click.
 var outside = regexp.MustCompile(`(?i)<(?:link|img|iframe|object|embed|base|form|video|audio|source)\b|\s(?:src|srcset|data|action|poster|xlink:href)\s*=|url\((?:"|')?(?:https?:|//)|@import`)

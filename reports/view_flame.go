@@ -17,7 +17,7 @@ import (
 const (
 	flameLeast  = 0.001 // of the whole width
 	flameReach  = 0.02  // a row without a frame of this width is not drawn, and nothing below it
-	flameFrames = 330   // per page: people mail it
+	flameFrames = 200   // per page: people mail it, and its script has all frames
 	flameDepth  = 64
 	flameLabel  = 0.02    // narrower frames have no room for a name
 	flameRow    = 19      // units

@@ -74,8 +74,8 @@ func (v view) rankedRows() []checkRow {
 	return rows
 }
 
-// Figure returns the check to show for a variant if there is room for only one: its fingerprint, else a leaking
-// check, an inconclusive one, or the first.
+// Figure returns the check to show for a variant if there is room for only one: the one that decided, else its
+// fingerprint, a leaking check, an inconclusive one, or the first.
 func (v view) Figure(x variant) *checkCell {
 	var best *checkCell
 	most := -1
@@ -85,7 +85,10 @@ func (v view) Figure(x variant) *checkCell {
 				continue
 			}
 			rank := 0
+			lead := x.Verdict.Lead()
 			switch {
+			case lead != nil && c.Finding.Check == lead.Check: // the rest of the page is about this one
+				rank = 4
 			case c.Finding.Fingerprint:
 				rank = 3
 			case c.Finding.Outcome == leak.Leaking:
