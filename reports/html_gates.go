@@ -22,7 +22,7 @@ type gateLadder struct {
 	Outcome  leak.Outcome
 	// Summary is that of the first variant.
 	Summary string
-	// Agree says how many gates support the outcome. Open is set if they do not agree.
+	// Agree says how many gates support the outcome, and how many the other one. Open is set if they do not agree.
 	Agree string
 	Open  bool
 	Steps []gateStep
@@ -131,12 +131,33 @@ func newLadder(cells []checkCell, explained map[string]bool) gateLadder {
 		decisive.Decisive = true
 		l.Steps = slices.Insert(slices.Delete(l.Steps, k, k+1), 0, decisive)
 	}
-	verb := map[leak.Outcome]string{leak.Leaking: "support a leak", leak.Clean: "rule it out", leak.Inconclusive: "decide nothing"}[first.Outcome]
 	if len(first.Gates) > 0 {
-		l.Agree = fmt.Sprintf("%d of %s %s", agree, count(len(first.Gates), "gate"), verb)
+		l.Agree = agreement(first.Outcome, agree, other)
 	}
 	l.Open = other > 0 || first.Outcome == leak.Inconclusive
 	return l
+}
+
+// agreement is "2 gates support a leak, none rules it out". Gates that allow both outcomes do not count.
+func agreement(o leak.Outcome, agree, other int) string {
+	say := func(n int, one, many string) string {
+		switch n {
+		case 0:
+			return "none " + one
+		case 1:
+			return "1 gate " + one
+		}
+		return fmt.Sprintf("%d gates %s", n, many)
+	}
+	leaks := func(n int) string { return say(n, "supports a leak", "support a leak") }
+	clean := func(n int) string { return say(n, "rules it out", "rule it out") }
+	switch o {
+	case leak.Leaking:
+		return leaks(agree) + ", " + clean(other)
+	case leak.Clean:
+		return clean(agree) + ", " + leaks(other)
+	}
+	return say(agree, "leaves it open", "leave it open")
 }
 
 // crowded is the number of variants above which they are rows of a table instead of cards.

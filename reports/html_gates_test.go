@@ -108,6 +108,18 @@ func TestGateLadder(t *testing.T) {
 			}
 		}
 	}
+	for _, c := range []struct {
+		outcome      leak.Outcome
+		agree, other int
+		want         string
+	}{
+		{leak.Leaking, 2, 0, "2 gates support a leak, none rules it out"}, {leak.Clean, 1, 3, "1 gate rules it out, 3 gates support a leak"},
+		{leak.Inconclusive, 2, 1, "2 gates leave it open"},
+	} {
+		if got := agreement(c.outcome, c.agree, c.other); got != c.want {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
+	}
 	first := v.gateTables()[0]
 	if len(first.Ladders) > 4 || !strings.Contains(first.Ladders[1].Names(), "fixed, ") || !strings.Contains(first.Ladders[1].Names(), "release-5") {
 		t.Errorf("%d ladders, the second of %s", len(first.Ladders), first.Ladders[1].Names())
