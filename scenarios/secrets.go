@@ -261,7 +261,8 @@ func walk(n *yaml.Node, visit func(key string, value *yaml.Node)) {
 var (
 	namingKeys = keySet(`apiVersion kind name providers kubernetes build modfile rewrite when expect fingerprint operation placement
 		apiGroups resources verbs component node version modules probe probes metric match callers state checks round each
-		signal method status pprof ready until namespace resource verb container aliases rules limits`)
+		signal method status pprof ready until namespace resource verb container aliases rules limits
+		of at address process fault during`)
 	wholeKeys = keySet(`node modules rules limits placement`) // everything below these keys stays
 	textKeys  = keySet(`env headers parameters argv args shell body`)
 )
