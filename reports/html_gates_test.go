@@ -113,7 +113,8 @@ func TestGateLadder(t *testing.T) {
 		agree, other int
 		want         string
 	}{
-		{leak.Leaking, 2, 0, "2 gates support a leak, none rules it out"}, {leak.Clean, 1, 3, "1 gate rules it out, 3 gates support a leak"},
+		{leak.Leaking, 2, 0, "2 gates support a leak, none rules it out"},
+		{leak.Clean, 1, 3, "1 gate rules it out, 3 gates support a leak"},
 		{leak.Inconclusive, 2, 1, "2 gates leave it open"},
 	} {
 		if got := agreement(c.outcome, c.agree, c.other); got != c.want {
