@@ -18,7 +18,7 @@ import (
 
 var record = flag.String("record", "", "record the profiles of the newest runs in this folder into testdata/recorded")
 
-// profileOf is the stored profile that shows a class. A descriptor has no stack of its own, but its goroutine has.
+// profileOf is the stored profile that shows a class. A leaked descriptor shows in the profile of the goroutine that holds it.
 func profileOf(class Class) string {
 	if class == Heap {
 		return "heap"
@@ -185,7 +185,7 @@ func frameOf(text string) (leak.Frame, error) {
 	file, line, ok := strings.Cut(position, ":")
 	number, err := strconv.Atoi(line)
 	if !ok || err != nil {
-		return leak.Frame{}, fmt.Errorf("%q is no frame", text)
+		return leak.Frame{}, fmt.Errorf("%q is not a frame", text)
 	}
 	return leak.Frame{Func: name, File: file, Line: number}, nil
 }

@@ -54,8 +54,8 @@ const (
 	// Slow loads need fewer entries: a pool that adds a worker in every one of 1,000 sequential operations, and
 	// reuses none, is implausible.
 	slowUnits, fewUnits, exactUnits = 1000, 300, 50
-	// A pool may also add a worker or connection now and then, whatever the load: up to as many as are idle by default
-	// in net/http, for example.
+	// A pool may also add a worker or connection now and then under any load, up to a limit such as the 100 idle
+	// connections of net/http.
 	sparePool       = 100
 	slowShare       = 1. / 3 // of the time budget
 	objectsPerEntry = 16

@@ -50,7 +50,7 @@ func TestEmbeddedRestart(t *testing.T) {
 		return err
 	}
 	for i := range 3 {
-		// An open watch keeps an API server that ends by itself for a minute.
+		// With an open watch, an API server needs a minute to end.
 		watch, err := client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)

@@ -56,7 +56,7 @@ func (c *Connection) Through(address string) (string, error) {
 	return path, clientcmd.WriteToFile(*config, path) // mode 0600
 }
 
-// DownPods deletes pods. up waits until as many are ready as before, which their controllers create.
+// DownPods deletes pods. up waits until their controllers have created the same number of ready pods.
 func (c *Connection) DownPods(ctx context.Context, namespace, selector string) (up func(context.Context) error, err error) {
 	if namespace == "" {
 		namespace = c.Namespace
