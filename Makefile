@@ -35,7 +35,7 @@ simulate: ## the judgement's simulations at their full size, without the race de
 doctor: build ## tell what this machine can do, what is missing, and what to type
 	bin/leakrig doctor
 
-quick: ## unit tests, without attacks and scripts of the command line
+quick: ## unit tests, without attacks, simulations, and scripts of the command line
 	internal/test.sh quick
 
 test: ## linters, unit tests, and a smoke test on a real kube-apiserver and in Chromium
@@ -50,7 +50,7 @@ test-kind-smoke: ## watch-then-delete as a pod on kind
 test-kind: ## every test on kind, with docker and podman
 	internal/test.sh kind
 
-test-nightly: ## race detector, fuzzing, repeats, large fleets, reproducible images
+test-nightly: ## race detector, fuzzing, repeats, large fleets, reproducible images [STEPS='fuzz healthy']
 	internal/test.sh nightly
 
 test-all: ## all of them

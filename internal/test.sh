@@ -12,6 +12,7 @@ tier=${1:?which tier: quick, test, embedded, kind-smoke, kind or nightly}
 # all of client-go is compiled a second time.
 export CGO_ENABLED=0
 logs=$(mktemp -d)
+: >"$logs/none.json" # steps without go test leave no events
 trap 'rm -rf "$logs"' EXIT
 status=0
 
@@ -45,10 +46,44 @@ e2e() {
 	run testname -p 1 -parallel 2 -count=1 -tags e2e -timeout 90m -run "$pattern" -skip "$skip" "$@"
 }
 
-parts=()
+# The steps of the nightly tier.
+nightly_race() {
+	if [ "$(CGO_ENABLED=1 go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; then
+		echo "SKIPPED: there is no C compiler, which the race detector needs"
+		[ -z "${CI:-}" ] || status=1
+		return
+	fi
+	step "unit tests with the race detector"
+	# TestAttackMemory measures memory, which the race detector multiplies.
+	CGO_ENABLED=1 run pkgname -race -tags slow -timeout 60m -skip '^TestAttackMemory$' ./...
+}
+nightly_simulations() {
+	step "simulations of the judgement at full size"
+	LEAKRIG_FLEET=long run testname -tags nightly -count=1 -timeout 60m -run 'Alarm|Shapes|Calibration|Explained|Recall|Sustained|PowerCurve|TenThousand|Stored' ./checks ./fleet
+}
+nightly_repeats() {
+	step "repeats, large fleets, signals at any moment, long soaks, reproducible images"
+	export LEAKRIG_REPEATS=${LEAKRIG_REPEATS:-20} LEAKRIG_FLEET_SIZE=${LEAKRIG_FLEET_SIZE:-1000} LEAKRIG_SOAK=${LEAKRIG_SOAK:-12m}
+	e2e '^Test(Nightly.*|Calibration|Fleet|FleetPods|Soak)$' '^$' ./internal/e2e ./cluster/nodeimage
+}
+nightly_healthy() {
+	step "healthy tests in parallel"
+	run testname -tags nightly -count=1 -timeout 3h -run '^TestNightlyHealthy$' ./leaktest
+}
+nightly_museum() {
+	step "the programs of the museum with each modfile"
+	internal/vet-subjects.sh --museum || status=1
+}
+nightly_fuzz() {
+	step "fuzzing"
+	internal/fuzz.sh || status=1
+}
+
+parts=() took=()
 case $tier in
 quick)
-	unit -skip '^TestAttack|Scripts$|^TestOutcomes$'
+	# Without what takes long: attacks, scripts, simulations of the judgement, and the largest pages.
+	unit -skip '^TestAttack|Scripts$|^TestOutcomes$|PowerCurve|Sustained|HintsDecide|UnitDoesNotMatter|Calibration|Alarm|Recall|Coverage|^TestManyStacks$'
 	;;
 test)
 	step "linters"
@@ -88,26 +123,15 @@ attack)
 	run testname -count=1 -tags slow -timeout 10m -run '^TestSlowScripts$/^soft$' ./cmd/leakrig
 	;;
 nightly)
-	if [ "$(CGO_ENABLED=1 go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC)" >/dev/null; then
-		step "unit tests with the race detector"
-		# TestAttackMemory measures memory, which the race detector multiplies.
-		CGO_ENABLED=1 run pkgname -race -tags slow -timeout 60m -skip '^TestAttackMemory$' ./...
-	else
-		echo "SKIPPED: there is no C compiler, which the race detector needs"
-		[ -z "${CI:-}" ] || status=1
-	fi
-	step "simulations of the judgement at full size"
-	LEAKRIG_FLEET=long run testname -tags nightly -count=1 -timeout 60m -run 'Alarm|Shapes|Calibration|Explained|Recall|Sustained|PowerCurve|TenThousand|Stored' ./checks ./fleet
-	step "repeats, large fleets, signals at any moment, long soaks, reproducible images"
-	export LEAKRIG_REPEATS=${LEAKRIG_REPEATS:-20} LEAKRIG_FLEET_SIZE=${LEAKRIG_FLEET_SIZE:-1000} LEAKRIG_SOAK=${LEAKRIG_SOAK:-12m}
-	e2e '^Test(Nightly.*|Calibration|Fleet|FleetPods|Soak)$' '^$' ./internal/e2e ./cluster/nodeimage
-	step "healthy tests in parallel"
-	run testname -tags nightly -count=1 -timeout 3h -run '^TestNightlyHealthy$' ./leaktest
-	step "the programs of the museum with each modfile"
-	internal/vet-subjects.sh --museum || status=1
-	step "fuzzing"
-	internal/fuzz.sh || status=1
-	parts=(kube-apiserver calibration soak pprof node-image)
+	# STEPS names the steps to run, so that one can be repeated alone. The parts are required of the whole tier.
+	for part in ${STEPS:-race simulations repeats healthy museum fuzz}; do
+		began=$SECONDS
+		"nightly_$part"
+		took+=("$(printf '%-12s %3d min %02d s' "$part" $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60)))")
+	done
+	step "time by step"
+	printf '%s\n' "${took[@]}"
+	[ -n "${STEPS:-}" ] || parts=(kube-apiserver calibration soak pprof node-image)
 	;;
 *)
 	echo "there is no tier $tier" >&2
