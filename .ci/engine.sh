@@ -48,6 +48,9 @@ start_engine() {
 }
 docker info >/dev/null 2>&1 || start_engine
 
+# kind mounts /lib/modules into nodes. docker makes a folder that is absent, podman fails.
+mkdir -p /lib/modules
+
 # podman needs no daemon; without systemd, the kernel's files are its way to cgroups.
 if [ ! -e /etc/containers/containers.conf ]; then
 	build_wrapper
