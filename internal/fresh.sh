@@ -3,8 +3,9 @@
 #
 #	internal/fresh.sh [installed] [source] [warm] [goless] [scenario] [tutorial] [nightly] [test]
 #
-#	installed   go install, then a scenario in an empty folder; a local index serves the control plane
-#	source      the same, with everything built from source
+#	installed   a scenario in an empty folder, from an installed binary to the verdict; a local index serves the
+#	            control plane
+#	source      the same, with everything built from source; the time includes go install
 #	warm        the same again, with the caches of the last one
 #	goless      without Go: observe and judge work, and run says what is missing
 #
@@ -67,9 +68,15 @@ for what in "$@"; do
 		*) home other ;;
 		esac
 		[ "$what" != installed ] || HOME=$own index
-		SECONDS=0
+		SECONDS=0 before=
 		case $what in
-		installed) go install ./cmd/leakrig && cd "$dir/$what/folder" && leakrig run watch-then-delete --cluster embedded || status=$? ;;
+		installed)
+			go install ./cmd/leakrig
+			before="after go install, which took $((SECONDS / 60))m$((SECONDS % 60))s"
+			go clean -cache # the binary may have been downloaded
+			SECONDS=0
+			cd "$dir/$what/folder" && leakrig run watch-then-delete --cluster embedded || status=$?
+			;;
 		source) go install ./cmd/leakrig && cd "$dir/$what/folder" && leakrig run watch-then-delete --cluster embedded --control-plane build || status=$? ;;
 		warm) cd "$dir/source/folder" && leakrig run watch-then-delete --cluster embedded --control-plane build || status=$? ;;
 		goless) goless || status=$? ;;
@@ -81,10 +88,10 @@ for what in "$@"; do
 				go test -count=1 -tags e2e -run 'TestKindSessionsOfTheDocs/tutorial.md' ./internal/e2e || status=$? ;;
 		*) echo "fresh: there is no $what" >&2; exit 2 ;;
 		esac
-		echo "$SECONDS $status" >"$dir/took"
+		echo "$SECONDS $status $before" >"$dir/took"
 	)
-	read -r seconds status <"$dir/took"
-	took+=("$(printf '%-9s %2dm%02ds  exit %d' "$what" $((seconds / 60)) $((seconds % 60)) "$status")")
+	read -r seconds status before <"$dir/took"
+	took+=("$(printf '%-9s %2dm%02ds  exit %d  %s' "$what" $((seconds / 60)) $((seconds % 60)) "$status" "$before")")
 	[ "$status" -eq 0 ] || worst=1
 done
 printf '\n%s\n' "with empty caches"
