@@ -101,7 +101,7 @@ embedded)
 	step "tests on the embedded control plane"
 	e2e '^Test' '^Test(Smoke|Kind|Nightly|ParallelExec)' ./internal/e2e
 	e2e '^Test(Embedded|AttackEtcd)' '^$' ./cluster ./cluster/upstream ./load
-	parts=(kube-apiserver kube-scheduler calibration soak pprof chromium 'module proxy')
+	parts=(kube-apiserver kube-scheduler calibration soak pprof chromium 'module proxy' 'go install')
 	;;
 kind-smoke)
 	e2e '^TestKindSmoke$' '^$' ./internal/e2e
