@@ -1,56 +1,68 @@
-package nodeimage
+// Package tarfile writes tars of which the same files give the same bytes, and reads their files at random.
+package tarfile
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"context"
+	_ "embed" // of its own source
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 )
 
-// entry is one file of a tar. Its name has no leading slash.
-type entry struct {
-	name string
-	mode fs.FileMode // type and permission bits, with setuid, setgid and sticky as in package fs
-	uid  int
-	gid  int
-	link string // what a symlink points at
-	size int64
-	open func() (io.ReadCloser, error) // nil where size is 0
+// Source is the source of this package, for the key of a cache: any change may change what is written.
+//
+//go:embed tarfile.go
+var Source string
+
+// Entry is one file of a tar. Its name has no leading slash.
+type Entry struct {
+	Name string
+	Mode fs.FileMode // type and permission bits, with setuid, setgid and sticky as in package fs
+	UID  int
+	GID  int
+	Link string // what a symlink points at
+	Size int64
+	Open func() (io.ReadCloser, error) // nil where Size is 0
 }
 
-// text is a regular file with the given content.
-func text(name string, mode fs.FileMode, data []byte) entry {
-	return entry{name: name, mode: mode, size: int64(len(data)), open: func() (io.ReadCloser, error) {
+// Text is a regular file with the given content.
+func Text(name string, mode fs.FileMode, data []byte) Entry {
+	return Entry{Name: name, Mode: mode, Size: int64(len(data)), Open: func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(data)), nil
 	}}
 }
 
-// copyOf is a regular file with the content of a file on this machine.
-func copyOf(name string, mode fs.FileMode, file string) (entry, error) {
+// Copy is a regular file with the content of a file on this machine.
+func Copy(name string, mode fs.FileMode, file string) (Entry, error) {
 	info, err := os.Stat(file)
 	if err != nil {
-		return entry{}, err
+		return Entry{}, err
 	}
-	return entry{name: name, mode: mode, size: info.Size(), open: func() (io.ReadCloser, error) { return os.Open(file) }}, nil
+	return Entry{Name: name, Mode: mode, Size: info.Size(), Open: func() (io.ReadCloser, error) { return os.Open(file) }}, nil
 }
 
-func symlink(name, target string) entry {
-	return entry{name: name, mode: fs.ModeSymlink | 0o777, link: target}
+// Symlink is a symbolic link to target.
+func Symlink(name, target string) Entry {
+	return Entry{Name: name, Mode: fs.ModeSymlink | 0o777, Link: target}
 }
 
-func folder(name string) entry { return entry{name: name, mode: fs.ModeDir | 0o755} }
+// Folder is an empty folder.
+func Folder(name string) Entry { return Entry{Name: name, Mode: fs.ModeDir | 0o755} }
 
-// writeTar writes the entries sorted, without times, and with the folders that they lack, so that the
+// Write writes the entries sorted, without times, and with the folders that they lack, so that the
 // same entries in any order give the same bytes. A name that comes twice is an error: which one would
 // win is not for the reader of a tar to decide.
-func writeTar(ctx context.Context, w io.Writer, entries []entry) error {
+func Write(ctx context.Context, w io.Writer, entries []Entry) error {
 	sorted, err := arrange(entries)
 	if err != nil {
 		return err
@@ -61,56 +73,71 @@ func writeTar(ctx context.Context, w io.Writer, entries []entry) error {
 			return context.Cause(ctx)
 		}
 		if err := e.writeTo(t); err != nil {
-			return fmt.Errorf("%s: %w", e.name, err)
+			return fmt.Errorf("%s: %w", e.Name, err)
 		}
 	}
 	return t.Close()
 }
 
-func arrange(entries []entry) ([]entry, error) {
-	byName := map[string]entry{}
+// WriteFile writes a tar atomically.
+func WriteFile(ctx context.Context, file string, entries []Entry) error {
+	tmp, err := os.CreateTemp(filepath.Dir(file), "tmp-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	buffered := bufio.NewWriterSize(tmp, 1<<20)
+	err = errors.Join(Write(ctx, buffered, entries), buffered.Flush(), tmp.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), file)
+}
+
+func arrange(entries []Entry) ([]Entry, error) {
+	byName := map[string]Entry{}
 	for _, e := range entries {
-		if _, twice := byName[e.name]; twice {
-			return nil, fmt.Errorf("%s: two files of this name", e.name)
+		if _, twice := byName[e.Name]; twice {
+			return nil, fmt.Errorf("%s: two files of this name", e.Name)
 		}
-		byName[e.name] = e
+		byName[e.Name] = e
 	}
 	for _, e := range entries {
-		for dir := path.Dir(e.name); dir != "."; dir = path.Dir(dir) {
+		for dir := path.Dir(e.Name); dir != "."; dir = path.Dir(dir) {
 			if _, ok := byName[dir]; !ok {
-				byName[dir] = folder(dir)
+				byName[dir] = Folder(dir)
 			}
 		}
 	}
-	sorted := make([]entry, 0, len(byName))
+	sorted := make([]Entry, 0, len(byName))
 	for _, e := range byName {
 		sorted = append(sorted, e)
 	}
 	// A folder sorts before its content.
-	slices.SortFunc(sorted, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(sorted, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	return sorted, nil
 }
 
-func (e entry) writeTo(t *tar.Writer) error {
-	h := &tar.Header{Name: e.name, Mode: int64(permissions(e.mode)), Uid: e.uid, Gid: e.gid, ModTime: time.Unix(0, 0)}
+func (e Entry) writeTo(t *tar.Writer) error {
+	h := &tar.Header{Name: e.Name, Mode: int64(permissions(e.Mode)), Uid: e.UID, Gid: e.GID, ModTime: time.Unix(0, 0)}
 	switch {
-	case e.mode.IsDir():
-		h.Typeflag, h.Name = tar.TypeDir, e.name+"/"
-	case e.mode&fs.ModeSymlink != 0:
-		h.Typeflag, h.Linkname = tar.TypeSymlink, e.link
+	case e.Mode.IsDir():
+		h.Typeflag, h.Name = tar.TypeDir, e.Name+"/"
+	case e.Mode&fs.ModeSymlink != 0:
+		h.Typeflag, h.Linkname = tar.TypeSymlink, e.Link
 	default:
-		h.Typeflag, h.Size = tar.TypeReg, e.size
+		h.Typeflag, h.Size = tar.TypeReg, e.Size
 	}
 	if err := t.WriteHeader(h); err != nil || h.Size == 0 {
 		return err
 	}
-	r, err := e.open()
+	r, err := e.Open()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	if n, err := io.Copy(t, r); err != nil || n != e.size {
-		return fmt.Errorf("%d of %d bytes: %w", n, e.size, orChanged(err))
+	if n, err := io.Copy(t, r); err != nil || n != e.Size {
+		return fmt.Errorf("%d of %d bytes: %w", n, e.Size, orChanged(err))
 	}
 	return nil
 }
@@ -133,24 +160,24 @@ func permissions(mode fs.FileMode) uint32 {
 	return bits
 }
 
-// stream is the tar of the entries as a reader. Closing it early ends the writing.
-func stream(ctx context.Context, entries []entry) io.ReadCloser {
+// Stream is the tar of the entries as a reader. Closing it early ends the writing.
+func Stream(ctx context.Context, entries []Entry) io.ReadCloser {
 	r, w := io.Pipe()
-	go func() { w.CloseWithError(writeTar(ctx, w, entries)) }()
+	go func() { w.CloseWithError(Write(ctx, w, entries)) }()
 	return r
 }
 
-// indexed is a tar on disk with random access to its files.
-type indexed map[string]entry
+// Index is a tar on disk with random access to its files.
+type Index map[string]Entry
 
-// index reads the headers of a tar that writeTar wrote.
-func index(file string) (indexed, error) {
+// Open reads the headers of a tar that Write wrote.
+func Open(file string) (Index, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	all := indexed{}
+	all := Index{}
 	for t := tar.NewReader(f); ; {
 		h, err := t.Next()
 		if err == io.EOF {
@@ -165,7 +192,7 @@ func index(file string) (indexed, error) {
 			return nil, err
 		}
 		name := strings.TrimSuffix(h.Name, "/")
-		all[name] = entry{name: name, mode: h.FileInfo().Mode(), uid: h.Uid, gid: h.Gid, link: h.Linkname, size: h.Size, open: section(file, start, h.Size)}
+		all[name] = Entry{Name: name, Mode: h.FileInfo().Mode(), UID: h.Uid, GID: h.Gid, Link: h.Linkname, Size: h.Size, Open: section(file, start, h.Size)}
 	}
 }
 
@@ -186,8 +213,8 @@ type part struct {
 	io.Closer
 }
 
-// follow returns the file at the end of the links that name leads through, or false.
-func (x indexed) follow(name string) (entry, bool) {
+// Follow returns the file at the end of the links that name leads through, or false.
+func (x Index) Follow(name string) (Entry, bool) {
 	for range 16 { // a ring of links never ends
 		next, ok := x.step(name)
 		if !ok {
@@ -196,22 +223,22 @@ func (x indexed) follow(name string) (entry, bool) {
 		}
 		name = next
 	}
-	return entry{}, false
+	return Entry{}, false
 }
 
 // step replaces the first link in a path: /lib is one, too.
-func (x indexed) step(name string) (string, bool) {
+func (x Index) step(name string) (string, bool) {
 	for i := 0; i <= len(name); i++ {
 		if i < len(name) && name[i] != '/' {
 			continue
 		}
 		e, ok := x[name[:i]]
-		if !ok || e.mode&fs.ModeSymlink == 0 {
+		if !ok || e.Mode&fs.ModeSymlink == 0 {
 			continue
 		}
-		target := e.link
+		target := e.Link
 		if !path.IsAbs(target) {
-			target = path.Join(path.Dir(e.name), target)
+			target = path.Join(path.Dir(e.Name), target)
 		}
 		return strings.TrimPrefix(path.Join("/", target, name[i:]), "/"), true
 	}
