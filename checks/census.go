@@ -278,7 +278,7 @@ func module(s leak.Stack, modules []leak.Module) string {
 			}
 			return text
 		}
-		if !standard(f.Package()) {
+		if !f.Standard() {
 			return ""
 		}
 	}
@@ -303,10 +303,4 @@ func moduleOf(f leak.Frame, modules []leak.Module) *leak.Module {
 		}
 	}
 	return best
-}
-
-// standard reports whether a package is in the standard library: the first element of its path has no dot.
-func standard(pkg string) bool {
-	first, _, _ := strings.Cut(pkg, "/")
-	return pkg != "main" && !strings.Contains(first, ".")
 }

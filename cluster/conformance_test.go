@@ -80,7 +80,7 @@ func needsKind(t *testing.T) *Kind {
 		}
 		t.Skipf("SKIPPED: %v", err)
 	}
-	options := nodeimage.Options{Kubernetes: DefaultVersion, Engine: string(e), Cache: cacheDir(t), Progress: testProgress{t}}
+	options := nodeimage.Options{Kubernetes: DefaultVersion, Engine: e, Cache: cacheDir(t), Progress: testProgress{t}}
 	if _, err := nodeimage.Build(ctx, options); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal(err)

@@ -47,7 +47,7 @@ func diagnoseNodeImage(ctx context.Context, e engine.Engine, o Options) Diagnosi
 		d.Err = leak.WithHint(errors.New("unknown without an engine"), "start one first")
 		return d
 	}
-	options := nodeimage.Options{Kubernetes: DefaultVersion, Engine: string(e), Cache: o.Cache}
+	options := nodeimage.Options{Kubernetes: DefaultVersion, Engine: e, Cache: o.Cache}
 	present, err := nodeimage.Present(ctx, options)
 	if err == nil && !present {
 		err = errors.New("the engine does not have it")

@@ -126,7 +126,7 @@ func (k *Kind) Preflight(ctx context.Context, o leak.BootOptions) error {
 // overlay lays the commands that the pins name over a node image.
 func (k *Kind) overlay(ctx context.Context, e engine.Engine, image nodeImage, o leak.BootOptions) (nodeImage, error) {
 	var err error
-	image.ref, err = nodeimage.Overlay(ctx, nodeimage.Options{Engine: string(e), Cache: k.Cache, Progress: o.Progress}, image.ref, o.Node)
+	image.ref, err = nodeimage.Overlay(ctx, nodeimage.Options{Engine: e, Cache: k.Cache, Progress: o.Progress}, image.ref, o.Node)
 	return image, err
 }
 
@@ -136,7 +136,7 @@ func (k *Kind) image(ctx context.Context, e engine.Engine, o leak.BootOptions) (
 	if version == "" {
 		version = DefaultVersion
 	}
-	options := nodeimage.Options{Kubernetes: version, Engine: string(e), Cache: k.Cache, Progress: o.Progress}
+	options := nodeimage.Options{Kubernetes: version, Engine: e, Cache: k.Cache, Progress: o.Progress}
 	present, err := nodeimage.Present(ctx, options)
 	if err == nil && present {
 		ref, err := nodeimage.Tag(options)

@@ -64,7 +64,7 @@ func Clean(ctx context.Context, cache string) ([]string, error) {
 	for _, name := range clusters {
 		removed = append(removed, "cluster "+name)
 	}
-	containers, err3 := nodeimage.SweepOverlays(ctx, nodeimage.Options{Engine: string(e), Cache: cache})
+	containers, err3 := nodeimage.SweepOverlays(ctx, nodeimage.Options{Engine: e, Cache: cache})
 	for _, name := range containers {
 		removed = append(removed, "container "+name)
 	}

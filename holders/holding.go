@@ -399,8 +399,7 @@ func ownFrame(stack []leak.Frame) leak.Frame {
 		if pkg == "runtime" || strings.HasPrefix(pkg, "internal/") || isWrapper(f.Func) {
 			continue
 		}
-		first, _, _ := strings.Cut(pkg, "/")
-		if strings.Contains(first, ".") || pkg == "main" {
+		if !f.Standard() {
 			return f
 		}
 		best = f

@@ -23,7 +23,7 @@ var rows = [][]string{
 	{"scenarios", "subjects", "runner", "cluster", "load", "faults", "profiles", "checks", "reports", "terminal"},
 	{"cluster/component", "cluster/subjectpod", "cluster/workers", "cluster/fleetpods"},
 	{"cluster/binaries", "cluster/nodeimage", "cluster/node", "cluster/apiserver", "cluster/images"},
-	{"cluster/engine"},
+	{"cluster/engine", "cluster/tarfile"},
 	{"cluster/upstream", "cluster/journal", "packed"},
 	{"holders"},
 	{"rundir", "leak/httpclient", "catalogue"},

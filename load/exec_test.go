@@ -265,10 +265,10 @@ func TestExecDeafServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer a.close()
-			tally := operate(t.Context(), pace{Times: 4, Concurrency: 4, Timeout: leak.Duration(100 * time.Millisecond)}, 1, func(ctx context.Context, _ int) error {
+			tally := perform(t.Context(), pace{Times: 4, Concurrency: 4, Timeout: leak.Duration(100 * time.Millisecond)}, 1, nil, func(ctx context.Context, _ int) error {
 				_, err := a.exec(ctx, protocol, a.client.CoreV1().RESTClient().Post().AbsPath("/exec").URL(), remotecommand.StreamOptions{Stdout: &captured{}})
 				return err
-			})
+			}).tally()
 			if tally.TimedOut != 4 || tally.Seconds > 5 {
 				t.Errorf("%s: %+v", scheme, tally)
 			}

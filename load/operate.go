@@ -86,13 +86,8 @@ func (p pace) lanes() int {
 	return min(p.Concurrency, p.Times)
 }
 
-// operate runs p.Times operations, numbered from first, and returns their tally when all have ended. If ctx ends, it
-// starts no further operations.
-func operate(ctx context.Context, p pace, first int, one func(ctx context.Context, op int) error) leak.Tally {
-	return perform(ctx, p, first, nil, one).tally()
-}
-
-// perform is operate for an action that workers can share. It also counts per replica if in is not nil.
+// perform runs p.Times operations, numbered from first, and returns when all have ended. If ctx ends, it starts no
+// further operations. It also counts per replica if in is not nil.
 func perform(ctx context.Context, p pace, first int, in *turns, one func(ctx context.Context, op int) error) *outcome {
 	return performInLanes(ctx, p, first, in, func(ctx context.Context, _ lane, op int) error { return one(ctx, op) })
 }

@@ -16,7 +16,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/tools/txtar"
 
@@ -133,26 +132,4 @@ func hash(all map[string][]byte) string {
 		fmt.Fprintf(h, "%s\n%d\n%s", name, len(all[name]), all[name])
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
-}
-
-// pack returns the archive of a subject: what a build reads, which excludes tests.
-func pack(checkout fs.FS, folder string) ([]byte, error) {
-	a := &txtar.Archive{Comment: []byte("The sources of " + folder + ". `go generate ./packed` writes this file.\n")}
-	err := fs.WalkDir(checkout, folder, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || strings.HasSuffix(name, "_test.go") {
-			return err
-		}
-		data, err := fs.ReadFile(checkout, name)
-		a.Files = append(a.Files, txtar.File{Name: name, Data: data})
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	packed := txtar.Format(a)
-	back := txtar.Parse(packed)
-	if !slices.EqualFunc(a.Files, back.Files, func(a, b txtar.File) bool { return a.Name == b.Name && bytes.Equal(a.Data, b.Data) }) {
-		return nil, fmt.Errorf("%s: a file has no newline at its end, or a line that looks like `-- NAME --`", folder)
-	}
-	return packed, nil
 }

@@ -647,7 +647,7 @@ func (x variant) flameSubject() flameSubject {
 	}
 	for _, g := range slices.Concat(x.Verdict.Growing, x.Verdict.HeapGrowing) {
 		if g.Fingerprint {
-			s.Fingerprint[outsideStandard(g.Stack).Func] = true
+			s.Fingerprint[g.Stack.Origin().Func] = true
 		}
 	}
 	return s
@@ -669,15 +669,4 @@ func (x variant) leadProbe() string {
 		return "goroutine"
 	}
 	return "heap"
-}
-
-// outsideStandard returns the innermost frame outside the standard library, or the innermost of all if there are
-// none.
-func outsideStandard(s leak.Stack) leak.Frame {
-	for _, f := range s.Frames {
-		if first, _, _ := strings.Cut(f.Package(), "/"); strings.Contains(first, ".") || first == "main" {
-			return f
-		}
-	}
-	return s.Top()
 }

@@ -34,7 +34,7 @@ func SourceFrames(in Input) []SourceFrame {
 }
 
 func sourceFrames(s leak.Stack) []leak.Frame {
-	list := []leak.Frame{outsideStandard(s)}
+	list := []leak.Frame{s.Origin()}
 	if s.Creator != nil {
 		list = append(list, *s.Creator)
 	}
@@ -94,7 +94,7 @@ func (v view) Culprit(x variant) *culprit {
 	if !ok {
 		return nil
 	}
-	info, f := x.Record.Binary(g.Probe), outsideStandard(g.Stack)
+	info, f := x.Record.Binary(g.Probe), g.Stack.Origin()
 	c := culprit{Frame: linkedFrame{f, upstream(info, f)}}
 	for _, e := range excerpts(g.Stack, info, v.Sources) {
 		for _, l := range e.Lines {

@@ -26,13 +26,6 @@ type Kept struct {
 	Parameters map[string]string
 }
 
-// Redact removes the values of headers, variables and parameters with secret-looking names, at every place in the
-// text. It returns the new text and the removed values. It returns a text without secrets unchanged.
-func Redact(data []byte) ([]byte, rundir.Secrets, error) {
-	k, err := Keep(Source{Data: data}, nil)
-	return k.Text, k.Secrets, err
-}
-
 // Keep finds the credentials of a scenario, with parameters substituted: headers, variables and parameters with
 // secret-looking names, parameters within these, headers and passwords in command lines, passwords and tokens in URLs
 // and bodies. The returned text contains neither these nor the known secrets. Names of the scenario (of variants,

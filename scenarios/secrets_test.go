@@ -28,9 +28,9 @@ func TestRedact(t *testing.T) {
 			want: "parameters: {api-token: REDACTED}\nenv: {TOKEN: $(api-token), SECRET: REDACTED}\n", secrets: []string{"opensesame", "$(user)opensesame"},
 		},
 	} {
-		got, secrets, err := Redact([]byte(row.text))
-		if err != nil || string(got) != row.want || !slices.Equal(secrets, row.secrets) {
-			t.Errorf("%s: %q %v %v", name, got, secrets, err)
+		kept, err := Keep(Source{Data: []byte(row.text)}, nil)
+		if err != nil || string(kept.Text) != row.want || !slices.Equal(kept.Secrets, row.secrets) {
+			t.Errorf("%s: %q %v %v", name, kept.Text, kept.Secrets, err)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -82,11 +83,19 @@ func (e Engine) Output(ctx context.Context, args ...string) ([]byte, error) {
 
 // OutputNoTimeout returns the output of a command without a timeout of its own; ctx limits it.
 func (e Engine) OutputNoTimeout(ctx context.Context, args ...string) ([]byte, error) {
+	return e.Pipe(ctx, nil, args...)
+}
+
+// Pipe is OutputNoTimeout for a command that reads in as its standard input.
+func (e Engine) Pipe(ctx context.Context, in io.Reader, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, string(e), args...)
 	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.WaitDelay = time.Second
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &stdout, &stderr
+	cmd.WaitDelay = time.Second // an input that blocks must not outlive the command
 	if err := cmd.Run(); err != nil {
+		if errors.Is(err, exec.ErrNotFound) {
+			return nil, leak.WithMachineHint(fmt.Errorf("%s is not on the PATH", e), "install docker or podman")
+		}
 		// The runtime reports a failed exec on standard output.
 		said := cmp.Or(firstLine(stderr.String()), firstLine(stdout.String()))
 		if cause := context.Cause(ctx); cause != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"github.com/leakrig/leakrig/cluster/tarfile"
 	"github.com/leakrig/leakrig/leak"
 )
 
@@ -51,27 +53,26 @@ func (r Rig) Write(w io.Writer) (arch string, err error) {
 
 // image makes the image, with its layer compressed so much, as compress/gzip counts.
 func (r Rig) image(compression int) (image v1.Image, arch string, err error) {
-	entries := []entry{
-		{name: "bin/", mode: 0o755},
-		{name: "tmp/", mode: 0o1777},
-		{name: "work/", mode: 0o1777},
-		{name: "leakrig", file: r.Binary, mode: 0o755},
-	}
-	for _, p := range r.Programs {
-		entries = append(entries, entry{name: "bin/" + filepath.Base(p), file: p, mode: 0o755})
-	}
-	for _, e := range entries {
-		if e.file == "" {
-			continue
-		}
-		is, err := static(e.file)
-		if err == nil && arch != "" && is != arch {
+	sticky := fs.ModeDir | fs.ModeSticky | 0o777
+	entries := []tarfile.Entry{tarfile.Folder("bin"), {Name: "tmp", Mode: sticky}, {Name: "work", Mode: sticky}}
+	for i, program := range append([]string{r.Binary}, r.Programs...) {
+		is, err := static(program)
+		if err == nil && i > 0 && is != arch {
 			err = fmt.Errorf("it is for %s, leakrig for %s", is, arch)
 		}
 		if err != nil {
-			return nil, "", leak.WithHint(fmt.Errorf("image: %s: %w", e.file, err), "CGO_ENABLED=0 GOOS=linux GOARCH=%s go build makes one that runs there", cmp.Or(arch, "amd64"))
+			return nil, "", leak.WithHint(fmt.Errorf("image: %s: %w", program, err), "CGO_ENABLED=0 GOOS=linux GOARCH=%s go build makes one that runs there", cmp.Or(arch, "amd64"))
 		}
 		arch = is
+		name := "bin/" + filepath.Base(program)
+		if i == 0 {
+			name = "leakrig"
+		}
+		file, err := tarfile.Copy(name, 0o755, program)
+		if err != nil {
+			return nil, "", fmt.Errorf("image: %w", err)
+		}
+		entries = append(entries, file)
 	}
 	image, err = imageOf(entries, compression, v1.Config{
 		Entrypoint: []string{"/leakrig"}, User: imageUser, WorkingDir: "/work",

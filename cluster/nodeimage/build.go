@@ -3,12 +3,14 @@ package nodeimage
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"github.com/leakrig/leakrig/cluster/tarfile"
 	"github.com/leakrig/leakrig/cluster/upstream"
 	"github.com/leakrig/leakrig/leak"
 )
@@ -92,7 +94,7 @@ func (b *builder) assemble(ctx context.Context, rootfs string) (v1.Image, error)
 	if err != nil {
 		return nil, err
 	}
-	base, err := index(rootfs)
+	base, err := tarfile.Open(rootfs)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +127,7 @@ func (b *builder) binaries(ctx context.Context) (map[string]string, error) {
 // node puts the layers of the node's image together: what changes least comes first.
 func (b *builder) node(ctx context.Context, rootfs string, binaries map[string]string, images map[string]v1.Image) (v1.Image, error) {
 	b.Progress.Status("node image: assembling")
-	debian, err := measure(openFile(rootfs))
+	debian, err := measure(func() (io.ReadCloser, error) { return os.Open(rootfs) })
 	if err != nil {
 		return nil, err
 	}

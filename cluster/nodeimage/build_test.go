@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leakrig/leakrig/cluster/engine"
 	"github.com/leakrig/leakrig/leak"
 )
 
@@ -23,13 +24,13 @@ func (s silent) Status(format string, args ...any) {
 }
 
 // fakeEngine is an engine that answers `images` with a line, and fails at everything else.
-func fakeEngine(t *testing.T, answer string) string {
+func fakeEngine(t *testing.T, answer string) engine.Engine {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "engine")
 	if err := os.WriteFile(file, []byte("#!/bin/sh\n[ \"$1\" = images ] || { echo broken >&2; exit 1; }\n"+answer+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return file
+	return engine.Engine(file)
 }
 
 // An image that the engine has is not built: neither root nor the cache is touched.
@@ -46,7 +47,7 @@ func TestBuildReturnsThePresentImage(t *testing.T) {
 
 func TestPresent(t *testing.T) {
 	for name, c := range map[string]struct {
-		engine  string
+		engine  engine.Engine
 		present bool
 		err     string
 	}{

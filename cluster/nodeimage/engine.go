@@ -1,17 +1,15 @@
 package nodeimage
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"github.com/leakrig/leakrig/cluster/tarfile"
 	"github.com/leakrig/leakrig/leak"
 )
 
@@ -41,8 +39,7 @@ func (o Options) has(ctx context.Context, ref string) (bool, error) {
 func (o Options) ask(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askTime, fmt.Errorf("%s did not answer in %s", o.Engine, askTime))
 	defer cancel()
-	out, err := run(ctx, nil, o.Engine, args...)
-	return strings.TrimSpace(out), err
+	return o.run(ctx, nil, args...)
 }
 
 // load streams the image into the engine.
@@ -53,9 +50,9 @@ func (b *builder) load(ctx context.Context, ref string, image v1.Image) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, loadTime, fmt.Errorf("%s did not take the image in %s", b.Engine, loadTime))
 	defer cancel()
-	r := stream(ctx, entries)
+	r := tarfile.Stream(ctx, entries)
 	defer r.Close()
-	if _, err := run(ctx, &counter{r: r, tell: b.Progress.Status}, b.Engine, "load", "--quiet"); err != nil {
+	if _, err := b.run(ctx, &counter{r: r, tell: b.Progress.Status}, "load", "--quiet"); err != nil {
 		return fmt.Errorf("load %s: %w", ref, err)
 	}
 	present, err := Present(ctx, b.Options)
@@ -65,24 +62,13 @@ func (b *builder) load(ctx context.Context, ref string, image v1.Image) error {
 	return err
 }
 
-// run returns what a command of the engine says.
-func run(ctx context.Context, in io.Reader, engine string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, engine, args...)
-	cmd.WaitDelay = 5 * time.Second // an input that blocks must not outlive the command
-	var out, said bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &said
-	err := cmd.Run()
-	if ctx.Err() != nil {
-		return "", context.Cause(ctx)
+// run runs a command of the engine, with in as its standard input, and returns its trimmed output.
+func (o Options) run(ctx context.Context, in io.Reader, args ...string) (string, error) {
+	out, err := o.Engine.Pipe(ctx, in, args...)
+	if err != nil && ctx.Err() == nil && leak.Hint(err) == "" {
+		err = leak.WithMachineHint(err, "check that the engine runs and that you may use it: see `%s info`", o.Engine)
 	}
-	if errors.Is(err, exec.ErrNotFound) {
-		return "", leak.WithMachineHint(fmt.Errorf("%s is not on the PATH", engine), "install docker or podman")
-	}
-	if err != nil {
-		return "", leak.WithMachineHint(fmt.Errorf("%s %s: %w: %s", engine, args[0], err, strings.TrimSpace(said.String())),
-			"check that the engine runs and that you may use it: see `%s info`", engine)
-	}
-	return out.String(), nil
+	return strings.TrimSpace(string(out)), err
 }
 
 // counter counts the bytes that were read.

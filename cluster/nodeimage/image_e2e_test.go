@@ -18,6 +18,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"github.com/leakrig/leakrig/cluster/engine"
+	"github.com/leakrig/leakrig/cluster/tarfile"
 	"github.com/leakrig/leakrig/cluster/upstream"
 	"github.com/leakrig/leakrig/leak"
 )
@@ -46,9 +48,9 @@ func missing(t *testing.T, what string) {
 
 func options(t *testing.T) Options {
 	t.Helper()
-	for _, engine := range []string{cmp.Or(os.Getenv("KIND_EXPERIMENTAL_PROVIDER"), "docker"), "podman"} {
-		if exec.Command(engine, "info").Run() == nil {
-			return Options{Kubernetes: version, Engine: engine, Cache: testCache(t), Progress: silent{}}
+	for _, e := range []string{cmp.Or(os.Getenv("KIND_EXPERIMENTAL_PROVIDER"), "docker"), "podman"} {
+		if exec.Command(e, "info").Run() == nil {
+			return Options{Kubernetes: version, Engine: engine.Engine(e), Cache: testCache(t), Progress: silent{}}
 		}
 	}
 	missing(t, "no container engine answers, so no node image was looked at")
@@ -58,7 +60,7 @@ func options(t *testing.T) Options {
 // inImage runs a shell command in a container of the image.
 func inImage(t *testing.T, o Options, ref, script string) string {
 	t.Helper()
-	out, err := run(context.Background(), nil, o.Engine, "run", "--rm", "--network=none", "--entrypoint=/bin/sh", ref, "-euc", script)
+	out, err := o.run(context.Background(), nil, "run", "--rm", "--network=none", "--entrypoint=/bin/sh", ref, "-euc", script)
 	if err != nil {
 		t.Fatalf("%s: %v", script, err)
 	}
@@ -140,7 +142,7 @@ func TestNightlyImageIsReproducible(t *testing.T) {
 		return rootfs, hash.String()
 	}
 	rootfs, again := fresh()
-	first, err := run(t.Context(), nil, o.Engine, "image", "inspect", "--format={{.Id}}", ref)
+	first, err := o.run(t.Context(), nil, "image", "inspect", "--format={{.Id}}", ref)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,11 +161,11 @@ func TestNightlyImageIsReproducible(t *testing.T) {
 
 func inTar(t *testing.T, file, name string) string {
 	t.Helper()
-	out, err := run(t.Context(), nil, "tar", "-xOf", file, name)
+	out, err := exec.Command("tar", "-xOf", file, name).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.TrimSpace(out)
+	return strings.TrimSpace(string(out))
 }
 
 // The images on the node are those that its kubeadm asks for.
@@ -199,7 +201,7 @@ func TestKindPacketFiltersRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	rootfs := filepath.Join(o.Cache, "node-image", "rootfs-"+testRecipe().debian.hash()+".tar")
-	base, err := index(rootfs)
+	base, err := tarfile.Open(rootfs)
 	if errors.Is(err, os.ErrNotExist) {
 		missing(t, "the image was not built here, so the rootfs is missing")
 	}
@@ -285,7 +287,7 @@ func TestKindSweepOverlays(t *testing.T) {
 	}
 	o.Cache = t.TempDir()
 	const id = "e2e"
-	if _, err := run(t.Context(), nil, o.Engine, "create", "--name="+o.laying()+id, "--network=none", "--label="+overlayLabel, ref); err != nil {
+	if _, err := o.run(t.Context(), nil, "create", "--name="+o.laying()+id, "--network=none", "--label="+overlayLabel, ref); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {

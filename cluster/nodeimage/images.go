@@ -7,10 +7,11 @@ import (
 	"slices"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/leakrig/leakrig/cluster/tarfile"
 )
 
 // controlPlane makes the images of the control plane, by reference: each FROM scratch, with one command.
-func (b *builder) controlPlane(ctx context.Context, base indexed, binaries map[string]string) (map[string]v1.Image, error) {
+func (b *builder) controlPlane(ctx context.Context, base tarfile.Index, binaries map[string]string) (map[string]v1.Image, error) {
 	images := map[string]v1.Image{}
 	for _, i := range b.recipe.images {
 		b.Progress.Status("node image: image %s", i.ref())
@@ -23,12 +24,12 @@ func (b *builder) controlPlane(ctx context.Context, base indexed, binaries map[s
 	return images, nil
 }
 
-func (i controlPlaneImage) build(ctx context.Context, base indexed, binary string) (v1.Image, error) {
-	file, err := copyOf(i.path, 0o755, binary)
+func (i controlPlaneImage) build(ctx context.Context, base tarfile.Index, binary string) (v1.Image, error) {
+	file, err := tarfile.Copy(i.path, 0o755, binary)
 	if err != nil {
 		return nil, err
 	}
-	entries := []entry{file}
+	entries := []tarfile.Entry{file}
 	if i.userland {
 		tools, err := packetFilters(base)
 		if err != nil {

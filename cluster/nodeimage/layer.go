@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/leakrig/leakrig/cluster/tarfile"
 )
 
 // layer is an uncompressed layer: compression would cost half a minute, only for the engine to undo it.
@@ -24,8 +25,8 @@ type layer struct {
 }
 
 // newLayer returns a layer that is generated on every read.
-func newLayer(ctx context.Context, entries []entry) (*layer, error) {
-	return measure(func() (io.ReadCloser, error) { return stream(ctx, entries), nil })
+func newLayer(ctx context.Context, entries []tarfile.Entry) (*layer, error) {
+	return measure(func() (io.ReadCloser, error) { return tarfile.Stream(ctx, entries), nil })
 }
 
 // measure reads a layer once, for its size and hash.
@@ -64,13 +65,13 @@ func newImage(config v1.Config, layers ...v1.Layer) (v1.Image, error) {
 
 // archive lists the files of a `docker save` archive with these images, by reference. The writer of
 // go-containerregistry goes through a map: several images would stand in another order every time.
-func archive(images map[string]v1.Image) ([]entry, error) {
+func archive(images map[string]v1.Image) ([]tarfile.Entry, error) {
 	var manifest tarball.Manifest
-	var entries []entry
+	var entries []tarfile.Entry
 	known := map[string]bool{}
-	add := func(e entry) {
-		if !known[e.name] {
-			known[e.name] = true
+	add := func(e tarfile.Entry) {
+		if !known[e.Name] {
+			known[e.Name] = true
 			entries = append(entries, e)
 		}
 	}
@@ -84,7 +85,7 @@ func archive(images map[string]v1.Image) ([]entry, error) {
 			return nil, err
 		}
 		d := tarball.Descriptor{Config: id.Hex + ".json", RepoTags: []string{ref}}
-		add(text(d.Config, 0o644, config))
+		add(tarfile.Text(d.Config, 0o644, config))
 		layers, err := images[ref].Layers()
 		if err != nil {
 			return nil, err
@@ -99,13 +100,13 @@ func archive(images map[string]v1.Image) ([]entry, error) {
 				return nil, err
 			}
 			name := digest.Hex + ".tar"
-			add(entry{name: name, mode: 0o644, size: size, open: l.Uncompressed})
+			add(tarfile.Entry{Name: name, Mode: 0o644, Size: size, Open: l.Uncompressed})
 			d.Layers = append(d.Layers, name)
 		}
 		manifest = append(manifest, d)
 	}
 	data, err := json.Marshal(manifest)
-	add(text("manifest.json", 0o644, data))
+	add(tarfile.Text("manifest.json", 0o644, data))
 	return entries, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -15,6 +14,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"github.com/leakrig/leakrig/cluster/tarfile"
 	"github.com/leakrig/leakrig/cluster/upstream"
 )
 
@@ -41,10 +41,10 @@ var kindFiles = []string{
 }
 
 // nodeFiles lists everything on the node that Debian does not bring.
-func (b *builder) nodeFiles(ctx context.Context, binaries map[string]string) ([]entry, error) {
-	var entries []entry
+func (b *builder) nodeFiles(ctx context.Context, binaries map[string]string) ([]tarfile.Entry, error) {
+	var entries []tarfile.Entry
 	for _, c := range b.recipe.commands {
-		e, err := copyOf(c.path, 0o755, binaries[c.name()])
+		e, err := tarfile.Copy(c.path, 0o755, binaries[c.name()])
 		if err != nil {
 			return nil, err
 		}
@@ -66,32 +66,32 @@ func (b *builder) nodeFiles(ctx context.Context, binaries map[string]string) ([]
 	entries = append(entries, own...)
 	entries = append(entries, units()...)
 	return append(entries,
-		text("etc/containerd/cri-base.json", 0o644, spec),
-		text("kind/version", 0o644, []byte(b.Kubernetes+"\n")),
-		folder("etc/cni/net.d"),
-		folder("etc/kubernetes/manifests"), // a Kubernetes package would make it
-		symlink("opt/cni/bin", "/usr/lib/cni"),
-		symlink("usr/sbin/init", "/usr/lib/systemd/systemd"),
+		tarfile.Text("etc/containerd/cri-base.json", 0o644, spec),
+		tarfile.Text("kind/version", 0o644, []byte(b.Kubernetes+"\n")),
+		tarfile.Folder("etc/cni/net.d"),
+		tarfile.Folder("etc/kubernetes/manifests"), // a Kubernetes package would make it
+		tarfile.Symlink("opt/cni/bin", "/usr/lib/cni"),
+		tarfile.Symlink("usr/sbin/init", "/usr/lib/systemd/systemd"),
 	), nil
 }
 
 // units enables units as systemctl would, and masks one that would write to the machine's kernel.
-func units() []entry {
-	entries := []entry{symlink("etc/systemd/system/systemd-binfmt.service", "/dev/null")}
+func units() []tarfile.Entry {
+	entries := []tarfile.Entry{tarfile.Symlink("etc/systemd/system/systemd-binfmt.service", "/dev/null")}
 	for _, unit := range []string{"containerd", "kubelet", "leakrig-images", "leakrig-network", "undo-mount-hacks"} {
-		entries = append(entries, symlink("etc/systemd/system/multi-user.target.wants/"+unit+".service", "/etc/systemd/system/"+unit+".service"))
+		entries = append(entries, tarfile.Symlink("etc/systemd/system/multi-user.target.wants/"+unit+".service", "/etc/systemd/system/"+unit+".service"))
 	}
 	return entries
 }
 
 // kindEntries takes kind's base files out of its module.
-func kindEntries(ctx context.Context) ([]entry, error) {
+func kindEntries(ctx context.Context) ([]tarfile.Entry, error) {
 	source, err := upstream.Source(ctx, kindModule, kindVersion, kindSum)
 	if err != nil {
 		return nil, err
 	}
 	root := filepath.Join(source, "images", "base", "files")
-	var entries []entry
+	var entries []tarfile.Entry
 	for _, pattern := range kindFiles {
 		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil || len(found) == 0 {
@@ -102,7 +102,7 @@ func kindEntries(ctx context.Context) ([]entry, error) {
 				continue
 			}
 			name := filepath.ToSlash(strings.TrimPrefix(file, root+string(filepath.Separator)))
-			e, err := copyOf(name, modeOf(name), file) // the module cache keeps no modes
+			e, err := tarfile.Copy(name, modeOf(name), file) // the module cache keeps no modes
 			if err != nil {
 				return nil, err
 			}
@@ -120,7 +120,7 @@ func modeOf(name string) fs.FileMode {
 }
 
 // ownEntries are leakrig's own files.
-func (b *builder) ownEntries() (entries []entry, err error) {
+func (b *builder) ownEntries() (entries []tarfile.Entry, err error) {
 	files, err := fs.Sub(b.recipe.files, "files")
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (b *builder) ownEntries() (entries []entry, err error) {
 			return err
 		}
 		data, err := fs.ReadFile(files, name)
-		entries = append(entries, text(name, 0o644, bytes.ReplaceAll(data, []byte("SANDBOX_IMAGE"), pause)))
+		entries = append(entries, tarfile.Text(name, 0o644, bytes.ReplaceAll(data, []byte("SANDBOX_IMAGE"), pause)))
 		return err
 	})
 	return entries, err
@@ -168,9 +168,5 @@ func imagesLayer(ctx context.Context, images map[string]v1.Image) (*layer, error
 	if err != nil {
 		return nil, err
 	}
-	return newLayer(ctx, []entry{{name: "kind/images/control-plane.tar", mode: 0o644, size: whole.size, open: whole.open}})
-}
-
-func openFile(path string) func() (io.ReadCloser, error) {
-	return func() (io.ReadCloser, error) { return os.Open(path) }
+	return newLayer(ctx, []tarfile.Entry{{Name: "kind/images/control-plane.tar", Mode: 0o644, Size: whole.size, Open: whole.open}})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leakrig/leakrig/cluster/tarfile"
 	"github.com/leakrig/leakrig/cluster/upstream"
 	"github.com/leakrig/leakrig/leak"
 )
@@ -105,13 +106,13 @@ func Overlay(ctx context.Context, o Options, base string, pins []leak.NodePin) (
 	}
 	start := time.Now()
 	u := upstream.Builder{Cache: o.Cache, Progress: o.Progress}
-	var entries []entry
+	var entries []tarfile.Entry
 	for _, c := range commands {
 		path, err := u.Build(ctx, c.module, c.pkg, c.name())
 		if err != nil {
 			return "", err
 		}
-		e, err := copyOf(c.path, 0o755, path)
+		e, err := tarfile.Copy(c.path, 0o755, path)
 		if err != nil {
 			return "", err
 		}
@@ -165,7 +166,7 @@ func (o Options) removeContainer(ctx context.Context, name string) error {
 
 // lay commits a container of base with the entries copied into it. The container never starts. The caller holds the
 // lock of its name.
-func (o Options) lay(ctx context.Context, base, ref, container string, entries []entry) (err error) {
+func (o Options) lay(ctx context.Context, base, ref, container string, entries []tarfile.Entry) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, loadTime, fmt.Errorf("%s did not take the files in %s", o.Engine, loadTime))
 	defer cancel()
 	if err := o.removeContainer(ctx, container); err != nil { // of a process that was killed
@@ -173,15 +174,15 @@ func (o Options) lay(ctx context.Context, base, ref, container string, entries [
 	}
 	// An interrupted command may have been executed.
 	defer func() { err = errors.Join(err, o.removeContainer(ctx, container)) }()
-	if _, err := run(ctx, nil, o.Engine, "create", "--name="+container, "--network=none", "--label="+overlayLabel, base); err != nil {
+	if _, err := o.run(ctx, nil, "create", "--name="+container, "--network=none", "--label="+overlayLabel, base); err != nil {
 		return err
 	}
-	r := stream(ctx, entries)
+	r := tarfile.Stream(ctx, entries)
 	defer r.Close()
-	if _, err := run(ctx, r, o.Engine, "cp", "-", container+":/"); err != nil {
+	if _, err := o.run(ctx, r, "cp", "-", container+":/"); err != nil {
 		return err
 	}
-	_, err = run(ctx, nil, o.Engine, "commit", "--change=LABEL "+overlayLabel+"=1", container, ref)
+	_, err = o.run(ctx, nil, "commit", "--change=LABEL "+overlayLabel+"=1", container, ref)
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/leakrig/leakrig/cluster/tarfile"
 	"github.com/leakrig/leakrig/cluster/upstream"
 )
 
@@ -30,7 +31,7 @@ var ownFiles embed.FS
 //go:embed *.go
 var code embed.FS
 
-// codeVersion is a hash of the package's code, without its tests.
+// codeVersion is a hash of the code that writes images, without its tests.
 func codeVersion() string {
 	var parts []string
 	entries, _ := code.ReadDir(".") // an embedded folder can be read
@@ -40,7 +41,7 @@ func codeVersion() string {
 			parts = append(parts, e.Name(), string(data))
 		}
 	}
-	return hash(parts...)
+	return hash(append(parts, tarfile.Source)...)
 }
 
 // recipe is everything that an image is made of, apart from the code that follows it.

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/leakrig/leakrig/cluster/tarfile"
 	"github.com/leakrig/leakrig/leak"
 )
 
@@ -94,7 +95,7 @@ func (b *builder) rootfs(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := writeFile(ctx, file, entries); err != nil {
+	if err := tarfile.WriteFile(ctx, file, entries); err != nil {
 		return "", err
 	}
 	b.Progress.Log("node image: made the rootfs in %s", time.Since(start).Round(time.Second))
@@ -164,7 +165,7 @@ func (b *builder) follow(r io.Reader) (last []string) {
 }
 
 // entries lists what the node needs of a rootfs.
-func (d debian) entries(root string) (entries []entry, err error) {
+func (d debian) entries(root string) (entries []tarfile.Entry, err error) {
 	err = filepath.WalkDir(root, func(file string, de fs.DirEntry, err error) error {
 		if err != nil || file == root {
 			return err
@@ -193,39 +194,24 @@ func (d debian) drops(name string) bool {
 }
 
 // asOnDisk keeps owner, mode and target.
-func asOnDisk(name, file string) (entry, error) {
+func asOnDisk(name, file string) (tarfile.Entry, error) {
 	info, err := os.Lstat(file)
 	if err != nil {
-		return entry{}, err
+		return tarfile.Entry{}, err
 	}
-	e := entry{name: name, mode: info.Mode()}
+	e := tarfile.Entry{Name: name, Mode: info.Mode()}
 	if owner, ok := info.Sys().(*syscall.Stat_t); ok {
-		e.uid, e.gid = int(owner.Uid), int(owner.Gid)
+		e.UID, e.GID = int(owner.Uid), int(owner.Gid)
 	}
 	switch {
 	case info.IsDir():
 	case info.Mode()&fs.ModeSymlink != 0:
-		e.link, err = os.Readlink(file)
+		e.Link, err = os.Readlink(file)
 	case info.Mode().IsRegular():
-		e.size = info.Size()
-		e.open = func() (io.ReadCloser, error) { return os.Open(file) }
+		e.Size = info.Size()
+		e.Open = func() (io.ReadCloser, error) { return os.Open(file) }
 	default:
 		err = fmt.Errorf("%s: neither file, folder nor link", name)
 	}
 	return e, err
-}
-
-// writeFile writes a tar atomically.
-func writeFile(ctx context.Context, file string, entries []entry) error {
-	tmp, err := os.CreateTemp(filepath.Dir(file), "tmp-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	buffered := bufio.NewWriterSize(tmp, 1<<20)
-	err = errors.Join(writeTar(ctx, buffered, entries), buffered.Flush(), tmp.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), file)
 }

@@ -1,6 +1,7 @@
 package nodeimage
 
 import (
+	"github.com/leakrig/leakrig/cluster/tarfile"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,11 +33,11 @@ func TestDebianEntries(t *testing.T) {
 	}
 	var got []string
 	for _, e := range entries {
-		if e.mode.IsRegular() {
-			got = append(got, e.name)
+		if e.Mode.IsRegular() {
+			got = append(got, e.Name)
 		}
-		if e.uid != os.Getuid() {
-			t.Errorf("%s: owner %d", e.name, e.uid)
+		if e.UID != os.Getuid() {
+			t.Errorf("%s: owner %d", e.Name, e.UID)
 		}
 	}
 	want := []string{"etc/passwd", "usr/bin/bash", "usr/lib/systemd/system/sysinit.target.wants/systemd-sysctl.service"}
@@ -44,7 +45,7 @@ func TestDebianEntries(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	for _, dir := range []string{"dev", "proc", "var/log", "usr/share/doc"} {
-		if !slices.ContainsFunc(entries, func(e entry) bool { return e.name == dir && e.mode.IsDir() }) {
+		if !slices.ContainsFunc(entries, func(e tarfile.Entry) bool { return e.Name == dir && e.Mode.IsDir() }) {
 			t.Errorf("the folder %s is gone with what was in it", dir)
 		}
 	}

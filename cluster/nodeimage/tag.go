@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/leakrig/leakrig/cluster/engine"
 	"github.com/leakrig/leakrig/leak"
 )
 
@@ -22,7 +23,7 @@ type Options struct {
 	// Kubernetes is the version: v1.34.4.
 	Kubernetes string
 	// Engine is the command line that finds and loads the image: docker or podman.
-	Engine string
+	Engine engine.Engine
 	// Cache is leakrig's folder for builds.
 	Cache    string
 	Progress leak.Progress

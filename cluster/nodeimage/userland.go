@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"github.com/leakrig/leakrig/cluster/tarfile"
 	"io"
 	"io/fs"
 	"path"
@@ -12,8 +13,8 @@ import (
 
 // packetFilters are iptables and nft with every library that they load, out of Debian's rootfs: what
 // kube-proxy runs. Of iptables it is the nft flavour alone, which every kernel of the last years has.
-func packetFilters(base indexed) ([]entry, error) {
-	c := closure{base: base, libraries: librariesOf(base), files: map[string]entry{}}
+func packetFilters(base tarfile.Index) ([]tarfile.Entry, error) {
+	c := closure{base: base, libraries: librariesOf(base), files: map[string]tarfile.Entry{}}
 	roots := []string{"usr/sbin/xtables-nft-multi", "usr/sbin/nft"}
 	for name := range base {
 		if ok, _ := path.Match("usr/lib/*/xtables/*.so", name); ok {
@@ -25,13 +26,13 @@ func packetFilters(base indexed) ([]entry, error) {
 			return nil, err
 		}
 	}
-	entries := []entry{
-		folder("run"), // for iptables' lock
-		symlink("lib", "usr/lib"),
-		symlink("lib64", "usr/lib64"),
+	entries := []tarfile.Entry{
+		tarfile.Folder("run"), // for iptables' lock
+		tarfile.Symlink("lib", "usr/lib"),
+		tarfile.Symlink("lib64", "usr/lib64"),
 	}
 	for _, name := range []string{"iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"} {
-		entries = append(entries, symlink("usr/sbin/"+name, "xtables-nft-multi"))
+		entries = append(entries, tarfile.Symlink("usr/sbin/"+name, "xtables-nft-multi"))
 	}
 	for _, e := range c.files {
 		entries = append(entries, e)
@@ -41,13 +42,13 @@ func packetFilters(base indexed) ([]entry, error) {
 
 // closure collects programs and their shared libraries.
 type closure struct {
-	base      indexed
+	base      tarfile.Index
 	libraries map[string]string // path by soname
-	files     map[string]entry
+	files     map[string]tarfile.Entry
 }
 
 // librariesOf finds the shared libraries of a rootfs.
-func librariesOf(base indexed) map[string]string {
+func librariesOf(base tarfile.Index) map[string]string {
 	found := map[string]string{}
 	for name := range base {
 		if ok, _ := path.Match("usr/lib/*/*.so*", name); ok {
@@ -62,11 +63,11 @@ func (c *closure) add(name string) error {
 	if _, done := c.files[name]; done {
 		return nil
 	}
-	e, ok := c.base.follow(name)
+	e, ok := c.base.Follow(name)
 	if !ok {
 		return fmt.Errorf("%s is not in the rootfs", name)
 	}
-	e.name = name
+	e.Name = name
 	c.files[name] = e
 	needed, loader, err := linkedWith(e)
 	if err != nil {
@@ -93,11 +94,11 @@ func (c *closure) add(name string) error {
 }
 
 // linkedWith reads the libraries and the loader that an ELF file asks for.
-func linkedWith(e entry) (needed []string, loader string, err error) {
-	if e.mode&fs.ModeType != 0 {
+func linkedWith(e tarfile.Entry) (needed []string, loader string, err error) {
+	if e.Mode&fs.ModeType != 0 {
 		return nil, "", errors.New("not a regular file")
 	}
-	r, err := e.open()
+	r, err := e.Open()
 	if err != nil {
 		return nil, "", err
 	}

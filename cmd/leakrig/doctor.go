@@ -73,7 +73,7 @@ earlier builds.`,
 			progress := terminal.NewProgress(os.Stderr)
 			defer progress.Done()
 			start := time.Now()
-			ref, err := nodeimage.Build(c.Context(), nodeimage.Options{Kubernetes: kubernetes, Engine: string(e), Cache: cache, Progress: progress})
+			ref, err := nodeimage.Build(c.Context(), nodeimage.Options{Kubernetes: kubernetes, Engine: e, Cache: cache, Progress: progress})
 			if err != nil {
 				return err
 			}

@@ -1,4 +1,4 @@
-package nodeimage
+package tarfile
 
 import (
 	"archive/tar"
@@ -12,25 +12,26 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-func written(t *testing.T, entries []entry) []byte {
+// nowhere opens a file that does not exist.
+func nowhere() (io.ReadCloser, error) { return os.Open("/nowhere") }
+
+func written(t *testing.T, entries []Entry) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := writeTar(context.Background(), &b, entries); err != nil {
+	if err := Write(context.Background(), &b, entries); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
 }
 
-var someFiles = []entry{
-	text("usr/bin/su", 0o755|fs.ModeSetuid, []byte("su")),
-	text("etc/empty", 0o600, nil),
-	symlink("lib", "usr/lib"),
-	{name: "tmp", mode: fs.ModeDir | fs.ModeSticky | 0o777},
-	{name: "var/mail", mode: fs.ModeDir | 0o775, gid: 8},
+var someFiles = []Entry{
+	Text("usr/bin/su", 0o755|fs.ModeSetuid, []byte("su")),
+	Text("etc/empty", 0o600, nil),
+	Symlink("lib", "usr/lib"),
+	{Name: "tmp", Mode: fs.ModeDir | fs.ModeSticky | 0o777},
+	{Name: "var/mail", Mode: fs.ModeDir | 0o775, GID: 8},
 }
 
 // The same files in any order give the same bytes.
@@ -68,25 +69,25 @@ func TestTarHeaders(t *testing.T) {
 }
 
 func TestTarRefuses(t *testing.T) {
-	shrunk := text("a", 0o644, []byte("abc"))
-	shrunk.size = 4
-	grown := text("a", 0o644, []byte("abc"))
-	grown.size = 2
+	shrunk := Text("a", 0o644, []byte("abc"))
+	shrunk.Size = 4
+	grown := Text("a", 0o644, []byte("abc"))
+	grown.Size = 2
 	cancelled, cancel := context.WithCancelCause(context.Background())
 	interrupted := errors.New("interrupted")
 	cancel(interrupted)
 	for name, c := range map[string]struct {
 		ctx     context.Context
-		entries []entry
+		entries []Entry
 		want    error
 	}{
-		"two files of one name":    {context.Background(), []entry{text("a", 0o644, nil), text("a", 0o600, nil)}, nil},
-		"a file that has shrunk":   {context.Background(), []entry{shrunk}, io.ErrUnexpectedEOF},
-		"a file that has grown":    {context.Background(), []entry{grown}, tar.ErrWriteTooLong},
-		"to go on after a Ctrl-C":  {cancelled, []entry{text("a", 0o644, nil)}, interrupted},
-		"a file that is not there": {context.Background(), []entry{{name: "a", size: 1, open: openFile("/nowhere")}}, fs.ErrNotExist},
+		"two files of one name":    {context.Background(), []Entry{Text("a", 0o644, nil), Text("a", 0o600, nil)}, nil},
+		"a file that has shrunk":   {context.Background(), []Entry{shrunk}, io.ErrUnexpectedEOF},
+		"a file that has grown":    {context.Background(), []Entry{grown}, tar.ErrWriteTooLong},
+		"to go on after a Ctrl-C":  {cancelled, []Entry{Text("a", 0o644, nil)}, interrupted},
+		"a file that is not there": {context.Background(), []Entry{{Name: "a", Size: 1, Open: nowhere}}, fs.ErrNotExist},
 	} {
-		err := writeTar(c.ctx, io.Discard, c.entries)
+		err := Write(c.ctx, io.Discard, c.entries)
 		if err == nil || (c.want != nil && !errors.Is(err, c.want)) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -96,27 +97,27 @@ func TestTarRefuses(t *testing.T) {
 // TestIndex checks that a tar on disk is read as written, including links through links.
 func TestIndex(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rootfs.tar")
-	err := writeFile(context.Background(), file, []entry{
-		text("usr/lib/x86/libc.so.6.1", 0o644, []byte("libc")),
-		symlink("usr/lib/x86/libc.so.6", "libc.so.6.1"),
-		symlink("lib", "usr/lib"),
-		symlink("usr/lib64/ld.so", "/lib/x86/libc.so.6"),
-		symlink("ring", "ring"),
+	err := WriteFile(context.Background(), file, []Entry{
+		Text("usr/lib/x86/libc.so.6.1", 0o644, []byte("libc")),
+		Symlink("usr/lib/x86/libc.so.6", "libc.so.6.1"),
+		Symlink("lib", "usr/lib"),
+		Symlink("usr/lib64/ld.so", "/lib/x86/libc.so.6"),
+		Symlink("ring", "ring"),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := index(file)
+	x, err := Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"usr/lib/x86/libc.so.6.1", "usr/lib/x86/libc.so.6", "lib/x86/libc.so.6", "usr/lib64/ld.so"} {
-		e, ok := x.follow(name)
+		e, ok := x.Follow(name)
 		if !ok {
 			t.Errorf("%s leads nowhere", name)
 			continue
 		}
-		r, err := e.open()
+		r, err := e.Open()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +127,7 @@ func TestIndex(t *testing.T) {
 		r.Close()
 	}
 	for _, name := range []string{"ring", "usr/lib/nothing"} {
-		if _, ok := x.follow(name); ok {
+		if _, ok := x.Follow(name); ok {
 			t.Errorf("%s leads somewhere", name)
 		}
 	}
@@ -135,46 +136,10 @@ func TestIndex(t *testing.T) {
 // A file that could not be written as a whole is not there, and nothing else is.
 func TestWriteFileLeavesNothingBehind(t *testing.T) {
 	dir := t.TempDir()
-	if err := writeFile(context.Background(), filepath.Join(dir, "x.tar"), []entry{{name: "a", size: 1, open: openFile("/nowhere")}}); err == nil {
+	if err := WriteFile(context.Background(), filepath.Join(dir, "x.tar"), []Entry{{Name: "a", Size: 1, Open: nowhere}}); err == nil {
 		t.Error("no error")
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
-	}
-}
-
-// Two images that share a layer, and are listed out of a map, make the same archive every time.
-func TestArchiveIsDeterministic(t *testing.T) {
-	pack := func() []byte {
-		shared, err := newLayer(context.Background(), someFiles)
-		if err != nil {
-			t.Fatal(err)
-		}
-		images := map[string]v1.Image{}
-		for _, name := range []string{"a", "b", "c", "d"} {
-			own, err := newLayer(context.Background(), []entry{text(name, 0o755, []byte(name))})
-			if err != nil {
-				t.Fatal(err)
-			}
-			image, err := newImage(entrypoint(name), shared, own)
-			if err != nil {
-				t.Fatal(err)
-			}
-			images[ControlPlane+"/"+name+":v1"] = image
-		}
-		entries, err := archive(images)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(entries) != 1+4+1+4 { // manifest, configurations, the shared layer, the own ones
-			t.Errorf("%d files", len(entries))
-		}
-		return written(t, entries)
-	}
-	first := pack()
-	for range 5 {
-		if !bytes.Equal(pack(), first) {
-			t.Fatal("another archive")
-		}
 	}
 }
