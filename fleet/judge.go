@@ -242,21 +242,8 @@ func (j *judgement) series(t *Series, at site, counts Counts, share float64) *Gr
 		byHour, _ := stats.TheilSen(hours, r.Y)
 		g.PerHour, g.Low, g.High = byHour.Slope, byHour.Low, byHour.High
 	}
-	if i := slices.IndexFunc(f.Gates, func(g leak.Gate) bool { return g.Supports == leak.Undecides }); i >= 0 {
-		g.Reason = stops[f.Gates[i].Name]
-	}
+	g.Reason = g.reason()
 	return g
-}
-
-// stops explains why growth is not called a leak.
-var stops = map[string]string{
-	"lower limit":  "the size of the growth is uncertain",
-	"trend":        "with this number of targets it may be chance",
-	"rises":        "it grew in a few steps only",
-	"drawdown":     "it falls in between",
-	"elsewhere":    "on the same stack others lose as much: it may wander",
-	"saturation":   "it is slowing down",
-	"last quarter": "it slowed down in the end",
 }
 
 // hasLoad reports whether operations are known, and whether there were any in the first half, in the second half, and
@@ -350,17 +337,6 @@ func (j *judgement) stacks() {
 	})
 }
 
-// name is the stack in one line.
-func (sv *StackVerdict) name() string {
-	if sv.Stack == nil {
-		return sv.all
-	}
-	if sv.Unit == "bytes" {
-		return "heap at " + sv.Stack.Origin().Short()
-	}
-	return sv.Stack.String()
-}
-
 // census returns for each growing stack the number of targets with it, and the median number of goroutines at the end
 // over targets in which it does not grow.
 func (j *judgement) census() (on map[site]int, typical map[site]float64) {
@@ -404,75 +380,26 @@ func (j *judgement) census() (on map[site]int, typical map[site]float64) {
 	return on, typical
 }
 
-// conclude decides on the fleet and says why in one sentence.
+// conclude decides on the fleet.
 func (j *judgement) conclude() {
 	v, t := j.v, &j.v.Targets
 	t.Judged = t.Leaking + t.Clean
-	enough := t.Judged > 0 && float64(t.Judged) >= j.bounds.MinJudged*float64(t.Seen)
 	switch {
 	case v.Failure != nil:
 		v.Result = leak.Unmeasured
-		v.Sentence = "could not measure: " + v.Failure.Message
 	case t.Leaking > 0:
 		v.Outcome, v.Result = leak.Leaking, leak.NotMet
-		v.Sentence = j.leaks()
-	case t.Judged == 0 && t.Undecided == 0:
-		v.Sentence = fmt.Sprintf("no target was judged: %d sweeps are too few, %d are needed for %s in %s", v.Sweeps, v.Needed, plural(v.Tests, "stack"), plural(t.Seen, "target"))
-		if v.Sweeps >= v.Needed {
-			v.Sentence = "no target was read often enough to be judged"
-		}
-	case t.Judged == 0:
-		v.Sentence = fmt.Sprintf("nothing was decided on: %s grow, and are undecided", plural(t.Undecided, "target"))
-	case !enough:
-		v.Sentence = fmt.Sprintf("only %d of %s were judged, and %.4g %% are asked for: nothing leaks in those", t.Judged, plural(t.Seen, "target"), 100*j.bounds.MinJudged)
-	default:
+	case v.enough():
 		v.Outcome, v.Result = leak.Clean, leak.Met
-		v.Sentence = fmt.Sprintf("no leak in %d of %s over %s", t.Judged, plural(t.Seen, "target"), hours(v.Hours))
-		if t.Undecided > 0 {
-			v.Sentence += fmt.Sprintf("; %d more grow, and are undecided", t.Undecided)
-		}
 	}
-	if t.Leaking > 0 && !enough {
-		v.Sentence += fmt.Sprintf("; only %d of %s were judged", t.Judged, plural(t.Seen, "target"))
-	}
+	v.Sentence = v.sentence()
 	v.ExitCode = leak.ExitCode(v.Interrupted, false, v.Failure != nil, v.Result)
 	if math.IsInf(v.Floor, 1) {
 		v.Floor = 0 // nothing could have been seen at all, which Needed tells
 	}
 }
 
-func (j *judgement) leaks() string {
-	worst := &j.v.Stacks[0]
-	units := map[string]bool{}
-	for i := range j.v.Stacks {
-		s := &j.v.Stacks[i]
-		if s.Targets[0].Outcome != leak.Leaking {
-			continue
-		}
-		units[s.Unit] = true
-		if s.Unit == worst.Unit && s.Targets[0].PerHour > worst.Targets[0].PerHour {
-			worst = s
-		}
-	}
-	what := "goroutines"
-	switch {
-	case len(units) > 1:
-		what = "goroutines or memory"
-	case units["bytes"]:
-		what = "memory"
-	}
-	g := worst.Targets[0]
-	s := fmt.Sprintf("%d of %s leak %s: at worst %s, in %s", j.v.Targets.Leaking, plural(j.v.Targets.Seen, "target"), what, g.rate(), g.Target)
-	if worst.Stack != nil {
-		s += ", " + worst.name()
-	}
-	return s
-}
-
-// rate is the growth in the unit that was judged.
-func (g *Growth) rate() string {
-	if g.PerOperation != nil {
-		return rateOf(*g.PerOperation, g.Unit, "operation")
-	}
-	return rateOf(g.PerHour, g.Unit, "hour")
+// enough reports whether enough targets were judged for the fleet to be clean.
+func (v *Verdict) enough() bool {
+	return v.Targets.Judged > 0 && float64(v.Targets.Judged) >= v.MinJudged*float64(v.Targets.Seen)
 }
