@@ -20,6 +20,9 @@ func firstLine(s string) string {
 	return first
 }
 
+// Short keeps a message, which may be a compiler's, to one line of a table.
+func Short(s string) string { return cutRunes(firstLine(s), 80) }
+
 // cutRunes cuts a text after n runes, with a mark.
 func cutRunes(s string, n int) string {
 	if r := []rune(s); len(r) > n {
