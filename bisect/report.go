@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
-	"unicode"
 
+	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/leak/display"
+	"github.com/leakrig/leakrig/reports"
 	"github.com/leakrig/leakrig/session"
 )
 
@@ -34,6 +35,12 @@ func Formats() []Format {
 		{"html", HTMLFile, html},
 	}
 }
+
+func text(w io.Writer, r *Record, dir string) error { return reports.BisectionText(w, r.view(dir)) }
+func markdown(w io.Writer, r *Record, dir string) error {
+	return reports.BisectionMarkdown(w, r.view(dir))
+}
+func html(w io.Writer, r *Record, dir string) error { return reports.BisectionHTML(w, r.view(dir)) }
 
 func toJSON(w io.Writer, r *Record, _ string) error {
 	out := json.NewEncoder(w)
@@ -59,23 +66,13 @@ func (q Question) RunArgs(version string) []string {
 func (q Question) Command(version string) string {
 	words := append([]string{"leakrig"}, q.RunArgs(version)...)
 	for i, word := range words {
-		words[i] = quoted(word)
+		words[i] = reports.ShellWord(word)
 	}
 	command := strings.Join(words, " ")
 	if q.Kind == OfCommit {
 		command = "git checkout " + version + " && " + command
 	}
 	return command
-}
-
-func quoted(word string) string {
-	plain := func(r rune) bool {
-		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("@%+=:,./_-", r)
-	}
-	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // Compare is the page on which a known host shows what changed between two versions of a module, "" for others.
@@ -216,99 +213,128 @@ func (r *Record) sentence() string {
 	return fmt.Sprintf("interrupted after %d steps", len(r.Steps))
 }
 
-func text(out io.Writer, r *Record, dir string) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n", r.about())
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "  step\tversion\t\tgrowth per operation\tbuild\trun\t\n")
-	for i, s := range r.Steps {
-		run := "-"
-		if s.measured() {
-			run = seconds(s.RunSeconds)
-		}
-		what := grew(s)
-		if s.State == Skipped || s.State == Unsure {
-			what = shorten(s.Reason)
-		}
-		fmt.Fprintf(w, "  %d\t%s\t%s\t%s\t%s\t%s\t\n", i+1, r.name(s.Version), s.State, what, seconds(s.BuildSeconds), run)
+// maxBars bounds the strip. With more versions, it shows only measured ones.
+const maxBars = 60
+
+// view is what reports show of a record in dir.
+func (r *Record) view(dir string) reports.Bisection {
+	in := reports.Bisection{
+		Scenario: r.Scenario, Sentence: r.sentence(), About: r.about(), Effort: r.effort(), Leakrig: r.Leakrig, Tone: leak.Inconclusive.String(),
+		Page: filepath.Join(dir, HTMLFile),
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	b.WriteString("\n")
-	if r.Question.AllLines && r.Sentence != "" {
-		for _, a := range r.Answers {
-			fmt.Fprintf(&b, "%s: %s\n", a.Line, a.Sentence)
-		}
-		for _, wrong := range r.wrongEnds() {
-			fmt.Fprintln(&b, wrong)
-		}
-	} else {
-		fmt.Fprintln(&b, r.sentence())
-	}
-	b.WriteString("\n")
-	fmt.Fprintf(&b, "%s\n", r.effort())
-	for _, m := range r.Missing {
-		fmt.Fprintf(&b, "unavailable: %s: %s\n", m.Version, m.Why)
-	}
-	pre := 0
-	for _, m := range r.LeftOut {
-		if IsPre(m.Version) {
-			pre++
-		} else {
-			fmt.Fprintf(&b, "not tested: %s: %s\n", m.Version, m.Why)
-		}
-	}
-	if pre > 0 {
-		fmt.Fprintf(&b, "not tested: %d pre-releases (--pre includes all of them, --candidates single ones)\n", pre)
-	}
-	for _, a := range r.Answers {
-		if a.Leaky == "" {
-			continue
-		}
-		if url := r.compare(a); url != "" {
-			fmt.Fprintf(&b, "what changed: %s\n", url)
-		}
-		fmt.Fprintf(&b, "leaky side:   %s\nclean side:   %s\n", r.Question.Command(a.Leaky), r.Question.Command(a.Clean))
+	if r.Result == leak.Met {
+		in.Tone = leak.Clean.String()
 	}
 	if r.Open() {
-		fmt.Fprintf(&b, "go on:        leakrig bisect --resume %s\n", quoted(dir))
+		in.Resume = "leakrig bisect --resume " + reports.ShellWord(dir)
 	}
-	fmt.Fprintf(&b, "report:       %s\n", filepath.Join(dir, HTMLFile))
-	return display.WriteText(out, b.String())
-}
-
-// shorten keeps a reason, which may be a compiler's, to one line of a table.
-func shorten(reason string) string {
-	first, _, _ := strings.Cut(reason, "\n")
-	if runes := []rune(first); len(runes) > 80 {
-		return string(runes[:79]) + "…"
-	}
-	return first
-}
-
-// escapeCell keeps foreign text from ending a cell of a table, or from being markup.
-var escapeCell = strings.NewReplacer("|", `\|`, "`", "'", "<", "&lt;", "\n", " ")
-
-func markdown(out io.Writer, r *Record, _ string) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "**%s**\n\n%s. %s.\n\n", escapeCell.Replace(r.sentence()), escapeCell.Replace(r.about()), escapeCell.Replace(r.effort()))
-	fmt.Fprintf(&b, "| step | version | | growth per operation | run |\n| --- | --- | --- | --- | --- |\n")
+	last := map[string]Step{}
 	for i, s := range r.Steps {
-		what := grew(s)
-		if s.State == Skipped || s.State == Unsure {
-			what = shorten(s.Reason)
+		if old, ok := last[s.Version]; !ok || old.State != Leaky {
+			last[s.Version] = s
 		}
-		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s |\n", i+1, escapeCell.Replace(r.name(s.Version)), s.State, escapeCell.Replace(what), seconds(s.RunSeconds))
+		step := reports.BisectionStep{
+			Number: i + 1, Name: r.name(s.Version), State: string(s.State), Tone: tone(s.State), Growth: grew(s),
+			Why: s.Why, Run: s.Run, Build: seconds(s.BuildSeconds), Took: "-",
+		}
+		if s.measured() {
+			step.Took = seconds(s.RunSeconds)
+		}
+		if s.State == Skipped || s.State == Unsure {
+			step.Growth = reports.Short(s.Reason)
+		}
+		in.Steps = append(in.Steps, step)
 	}
+	boundary := map[string]string{}
 	for _, a := range r.Answers {
+		if r.Question.AllLines {
+			in.Lines = append(in.Lines, reports.Fact{Name: a.Line, Value: a.Sentence})
+		}
 		if a.Leaky == "" {
 			continue
 		}
-		if url := r.compare(a); url != "" {
-			fmt.Fprintf(&b, "\n[What changed](%s)\n", url)
+		boundary[a.Leaky], boundary[a.Clean] = "leaky", "clean"
+		end := reports.BisectionEnd{Line: a.Line, Link: r.compare(a)}
+		for _, side := range []struct {
+			state   State
+			version string
+		}{{Leaky, a.Leaky}, {Clean, a.Clean}} {
+			end.Sides = append(end.Sides, reports.BisectionSide{
+				State: string(side.state), Tone: tone(side.state), Name: r.name(side.version),
+				Command: r.Question.Command(side.version), Print: prints(last[side.version]),
+			})
 		}
-		fmt.Fprintf(&b, "\n```\n%s\n%s\n```\n", r.Question.Command(a.Leaky), r.Question.Command(a.Clean))
+		in.Ends = append(in.Ends, end)
 	}
-	return display.WriteText(out, b.String())
+	if r.Question.AllLines && r.Sentence != "" {
+		in.WrongEnds = r.wrongEnds()
+	}
+	most := 0.0
+	for _, s := range last {
+		most = math.Max(most, rate(s))
+	}
+	for _, c := range r.Candidates {
+		s, ok := last[c.Version]
+		b := reports.BisectionBar{Name: c.Name(), Tone: leak.Inconclusive.String(), Title: "not measured", Boundary: boundary[c.Version]}
+		if ok {
+			b.Tone, b.Title = tone(s.State), string(s.State)
+			if len(s.Growth) > 0 {
+				b.Short, in.Measure = amount(s.Growth[0]), measure(s.Growth[0])
+			}
+			if s.Reason != "" {
+				b.Title += ": " + reports.Short(s.Reason)
+			}
+			if most > 0 {
+				b.Height = int(math.Round(100 * rate(s) / most))
+			}
+		}
+		if len(r.Candidates) <= maxBars || ok || b.Boundary != "" {
+			in.Bars = append(in.Bars, b)
+		}
+	}
+	for _, m := range r.Missing {
+		in.Unavailable = append(in.Unavailable, reports.Fact{Name: m.Version, Value: m.Why})
+	}
+	for _, m := range r.LeftOut {
+		list := &in.NotTested
+		if IsPre(m.Version) {
+			list = &in.PreReleases
+		}
+		*list = append(*list, reports.Fact{Name: m.Version, Value: m.Why})
+	}
+	return in
+}
+
+// tone is the outcome whose colour a state has.
+func tone(s State) string {
+	switch s {
+	case Leaky:
+		return leak.Leaking.String()
+	case Clean:
+		return leak.Clean.String()
+	}
+	return leak.Inconclusive.String()
+}
+
+// rate returns the growth of the most significant check; 0 without growth.
+func rate(s Step) float64 {
+	if len(s.Growth) == 0 {
+		return 0
+	}
+	if g := s.Growth[0]; g.InAll {
+		return math.Max(0, g.To-g.From)
+	}
+	return math.Max(0, s.Growth[0].PerOperation)
+}
+
+// prints are the counts of the fingerprint, from the baseline to the end.
+func prints(s Step) string {
+	text := ""
+	for i, g := range s.Growth {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s %s → %s", g.Check, display.Value(g.From, g.Unit), display.Value(g.To, g.Unit))
+	}
+	return text
 }

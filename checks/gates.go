@@ -9,9 +9,18 @@ const (
 	either need = iota
 	holds
 	fails
+	excluded // the outcome is excluded already
 )
 
-func (n need) met(g leak.Gate) bool { return n == either || (n == holds) == g.Holds }
+func (n need) met(g leak.Gate) bool {
+	switch n {
+	case holds:
+		return g.Holds
+	case fails:
+		return !g.Holds
+	}
+	return n == either
+}
 
 // gate is a comparison, the need of each decided outcome, and the text to show if it prevents a decision.
 type gate struct {

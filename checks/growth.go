@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -56,14 +55,8 @@ func (c *Growth) Check(of leak.Evidence) leak.Finding {
 // finerRate is the sampling rate of the heap in bytes that a hint recommends if the rate was too coarse.
 const finerRate = 4096
 
-// Thresholds of the gates. Fleets use the exported ones, too.
 const (
-	minRounds   = 5
-	minTail     = 4       // points
-	MaxFallen   = 0.25    // of the net growth
-	MinSlowdown = 0.5     // tail against all points
-	MinLast     = 2. / 3. // last rounds against all points
-	minKept     = 0.8     // after idling
+	minKept = 0.8 // after idling
 	// An event that occurs once per interval on average does not occur for three intervals in 5 % of cases: J. A.
 	// Hanley, A. Lippman-Hand, If nothing goes wrong, is everything all right?, JAMA 249 (1983) 1743–1745.
 	ruleOfThree = 3
@@ -102,7 +95,7 @@ const (
 // All points decide; the reported size is the slope after the onset.
 func judgeGrowth(f *leak.Finding, s series, alpha float64) {
 	all, ok := s.fit()
-	tail := s.tail(max(minTail, (len(s.points)+1)/2))
+	tail := s.lastHalf()
 	end, okTail := tail.fit()
 	if !ok || !okTail {
 		f.Summary = "no operations were attempted"
@@ -143,8 +136,6 @@ func judgeGrowth(f *leak.Finding, s series, alpha float64) {
 	}
 }
 
-const gateTail = "tail growth"
-
 // withinBudget reports whether a series grows within the bound: it meets all conditions of a leak except its size.
 func withinBudget(gates []gate, s series, all stats.Line) bool {
 	size := []string{"growth", "lower limit", "beyond background"}
@@ -164,9 +155,7 @@ func growthGates(f *leak.Finding, s, tail series, all, end stats.Line, alpha flo
 		more = "longer soaks"
 	}
 	gain, _ := s.net()
-	p := s.trend()
-	fallen := stats.MaxDrawdown(s.values())
-	last := s.tail(max(2, (len(s.points)+2)/4) + 1)
+	trend, drawdown := s.trendGate(s.trend(), alpha), s.drawdownGate()
 	upper := min(all.High, end.High)
 	gates := []gate{
 		{
@@ -175,7 +164,7 @@ func growthGates(f *leak.Finding, s, tail series, all, end stats.Line, alpha flo
 		},
 		{settledGate("unsettled baseline", s.first()), holds, holds, unsettledBaseline},
 		{
-			compare(gateTail, end.Slope, "≤", bound, unit, "Theil–Sen slope per operation over the last half of the points: within the bound, growth has stopped"),
+			s.tailGate(end, bound),
 			holds, fails, "",
 		},
 		{
@@ -187,11 +176,11 @@ func growthGates(f *leak.Finding, s, tail series, all, end stats.Line, alpha flo
 			holds, either, fmt.Sprintf("the scatter of the rounds allows %s per operation; %s or more operations per round", display.Rate(upper, unit), more),
 		},
 		{
-			compare("growth", all.Slope, ">", bound, unit, "Theil–Sen slope per operation over all points; leaking needs it"),
+			s.growthGate(all, bound),
 			either, holds, "it grows only in the last rounds; " + more + " show whether it goes on",
 		},
 		{
-			compare("lower limit", all.Low, ">", bound, unit, "growth per operation that is certain: lower end of the 95 % interval over all points; leaking needs it"),
+			s.lowerGate(all, bound),
 			either, holds, fmt.Sprintf("only %s per operation is certain; %s", display.Rate(all.Low, unit), more),
 		},
 	}
@@ -221,23 +210,23 @@ func growthGates(f *leak.Finding, s, tail series, all, end stats.Line, alpha flo
 	}
 	gates = append(gates, []gate{
 		{
-			compare("trend", p, "≤", alpha, "", "exact one-sided Mann–Kendall p-value over all measurements, the one after idling included, against this check's share of the false-alarm budget; leaking needs it"),
-			either, holds, fmt.Sprintf("the trend is not sustained enough (p = %.2g, needed %.2g); %s", p, alpha, more),
+			trend,
+			either, holds, fmt.Sprintf("the trend is not sustained enough (p = %.2g, needed %.2g); %s", trend.Value, alpha, more),
 		},
 		{
-			compare("drawdown", fallen, "≤", MaxFallen*gain, unit, "largest fall between two snapshots, against a quarter of the net growth; leaking needs it"),
-			either, holds, fmt.Sprintf("it falls by %s in between; %s", display.Value(fallen, unit), more),
+			drawdown,
+			either, holds, fmt.Sprintf("it falls by %s in between; %s", display.Value(drawdown.Value, unit), more),
 		},
 		{
-			compare("saturation", end.Slope, "≥", MinSlowdown*all.Slope, unit, "slope of the tail against half the slope of all points: below, growth is slowing down; leaking needs it"),
+			s.saturationGate(all, end),
 			either, holds, "it is slowing down; " + more + " show whether it stops",
 		},
 		{
-			compare("last rounds", last.rate(), "≥", MinLast*all.Slope, unit, "net growth per operation over the last quarter of the rounds against two thirds of the slope of all points: below, it may just have stopped; leaking needs it"),
-			either, holds, fmt.Sprintf("it slowed down in the last %d rounds; %s show whether it stops", last.rounds(), more),
+			s.lastGate(all),
+			either, holds, fmt.Sprintf("it slowed down in the last %d rounds; %s show whether it stops", s.lastQuarter().rounds(), more),
 		},
 	}...)
-	if since, gap := lull(s.operations(), s.values()); s.rate() > bound && gap > 0 {
+	if since, gap := lull(s.axis(), s.values()); s.rate() > bound && gap > 0 {
 		gates = append(gates, gate{
 			compare("lull", since, "≥", ruleOfThree*gap, "", "operations since the last large rise, against three times the largest number between two rises; fewer do not show that the growth stopped; clean needs it"),
 			holds, either, fmt.Sprintf("it grew in steps up to %.0f operations apart, and %.0f operations without a step do not show that it stopped; %s", gap, since, more),
@@ -249,10 +238,7 @@ func growthGates(f *leak.Finding, s, tail series, all, end stats.Line, alpha flo
 // moreRounds returns how many rounds to suggest: enough that a perfect trend, p = 1/(rounds+1)!, is significant even
 // if the measurement after idling does not confirm it, and twice the current number if that was enough already.
 func moreRounds(rounds int, alpha float64) int {
-	need := minRounds
-	for need < stats.MaxExact && 1/math.Gamma(float64(need)+2) > alpha {
-		need++
-	}
+	need := min(PointsNeeded(alpha)-1, stats.MaxExact)
 	if rounds >= need {
 		return 2 * rounds
 	}

@@ -20,9 +20,17 @@ const (
 // evidence is leak.Evidence with ways to read it.
 type evidence struct{ leak.Evidence }
 
-// series is one number over the rounds, baseline first.
+// series is one number over the rounds, baseline first, or over time.
 type series struct {
 	name, unit string
+	// along are the positions of the points on the axis, nil for their operations. per is the unit of the axis, "" for
+	// operations.
+	along []float64
+	per   string
+	// grain is how much one reading varies by chance, 0 for settled snapshots. estimated is set if values are estimates
+	// from samples of a grain.
+	grain     float64
+	estimated bool
 	// outside is the series whose memory this one does not include.
 	outside string
 	points  []leak.Point
@@ -231,9 +239,17 @@ func (s series) last() leak.Point  { return s.points[len(s.points)-1] }
 // were thinned out.
 func (s series) rounds() int { return s.last().Round - s.first().Round }
 
+// position returns the position of a point on the axis.
+func (s series) position(i int) float64 {
+	if s.along != nil {
+		return s.along[i]
+	}
+	return float64(s.points[i].Operations)
+}
+
 // net is what the series gained, and over how many operations.
 func (s series) net() (gain, operations float64) {
-	return s.last().Value - s.first().Value, float64(s.last().Operations) - float64(s.first().Operations)
+	return s.last().Value - s.first().Value, s.position(len(s.points)-1) - s.position(0)
 }
 
 // rate returns the net growth per operation, 0 without operations.
@@ -259,7 +275,7 @@ func (s series) loaded() int {
 // tail is the last n points.
 func (s series) tail(n int) series {
 	from := max(len(s.points)-n, 0)
-	s.points, s.seconds = s.points[from:], s.seconds[min(from, len(s.seconds)):]
+	s.points, s.seconds, s.along = s.points[from:], s.seconds[min(from, len(s.seconds)):], s.along[min(from, len(s.along)):]
 	return s
 }
 
@@ -271,17 +287,17 @@ func (s series) values() []float64 {
 	return y
 }
 
-// operations are those attempted up to each point.
-func (s series) operations() []float64 {
+// axis returns the positions of the points: the operations attempted up to each, or the time.
+func (s series) axis() []float64 {
 	x := make([]float64, len(s.points))
-	for i, p := range s.points {
-		x[i] = float64(p.Operations)
+	for i := range x {
+		x[i] = s.position(i)
 	}
 	return x
 }
 
-// fit returns the Theil–Sen line over the operations, and false without operations.
-func (s series) fit() (stats.Line, bool) { return stats.TheilSen(s.operations(), s.values()) }
+// fit returns the Theil–Sen line over the axis, and false if all points are at the same position.
+func (s series) fit() (stats.Line, bool) { return stats.TheilSen(s.axis(), s.values()) }
 
 // trend is the p-value of the hypothesis that the series does not rise. The measurement after idling
 // belongs to it.
@@ -331,16 +347,16 @@ func (s series) rhythm() string {
 	for i, p := range s.points {
 		rounds[i] = float64(p.Round)
 	}
-	return rhythm(s.values(), s.operations(), rounds, s.seconds)
+	return rhythm(s.values(), s.axis(), rounds, s.seconds)
 }
 
 // onset is the round after which the series began to grow.
-func (s series) onset() int { return onset(s.operations(), s.values()) }
+func (s series) onset() int { return onset(s.axis(), s.values()) }
 
 // exactly is "2 per operation" or "1 in 10 operations" where the series follows that to the unit; "" where
 // it does not, and for bytes, which come in the allocator's sizes.
 func (s series) exactly() string {
-	r, ok := exactRatio(s.operations(), s.values())
+	r, ok := exactRatio(s.axis(), s.values())
 	switch {
 	case !ok || s.unit == "bytes":
 		return ""

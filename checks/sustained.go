@@ -231,7 +231,7 @@ var (
 )
 
 func newSustained(s series, e evidence, f *leak.Finding) *sustained {
-	n := s.operations()
+	n := s.axis()
 	total := n[len(n)-1]
 	u := &sustained{
 		s: s, recent: s.since(total / recentShare), steady: s.since(total / steadyShare), longer: s.since(total / trendShare),
@@ -320,7 +320,7 @@ func (u *sustained) steadily() bool {
 // round slows that down; counts are too few for a narrow bound.
 func (u *sustained) lastPace() float64 {
 	if counted(u.s.unit) {
-		return MinLast
+		return minLast
 	}
 	return lastMemoryPace
 }
@@ -370,7 +370,7 @@ func (s series) rateWithError(scatter float64) (rate, err float64) {
 // 64th of the operations.
 func (s series) scatter() (robust, rough float64) {
 	var all []float64
-	x, y := s.operations(), s.values()
+	x, y := s.axis(), s.values()
 	from, squares, n := s.at(x[len(x)-1]/trendShare), 0.0, 0
 	for i := 1; i < len(x)-1; i++ {
 		if x[i+1] <= x[i-1] {
@@ -511,7 +511,7 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 			either, holds, fmt.Sprintf("the trend is not sustained enough (p = %.2g, needed %.2g); %s", p, e.Alpha, more),
 		},
 		{
-			compare("drawdown", stats.MaxDrawdown(u.steady.values()), "≤", MaxFallen*gain, unit, "largest fall between two snapshots since the first eighth of the operations, against a quarter of the growth since; leaking needs it"),
+			compare("drawdown", stats.MaxDrawdown(u.steady.values()), "≤", maxFallen*gain, unit, "largest fall between two snapshots since the first eighth of the operations, against a quarter of the growth since; leaking needs it"),
 			either, holds, "it rises and falls; " + more,
 		},
 		{
@@ -561,7 +561,7 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 			either, holds, fmt.Sprintf("only %.0f of the goroutines that appeared in the rounds still exist: the others are new, so goroutines are transient", *s.survived),
 		})
 	}
-	if since, gap := lullBeyond(s.operations(), s.values(), 2*u.returned); gap > 0 && !u.backlog && !u.fades {
+	if since, gap := lullBeyond(s.axis(), s.values(), 2*u.returned); gap > 0 && !u.backlog && !u.fades {
 		gates = append(gates, gate{
 			compare("lull", since, "≥", ruleOfThree*gap, "", "operations since the last large rise, against three times the largest number between two rises; fewer do not show that the growth stopped; clean needs it"),
 			holds, either, fmt.Sprintf("it grew in steps up to %.0f operations apart, and %.0f operations without a step do not show that it stopped; %s", gap, since, more),

@@ -13,16 +13,8 @@ import (
 	"github.com/leakrig/leakrig/stats"
 )
 
-// Thresholds of the gates, in addition to those of package checks.
-const (
-	// fewest is how many points any judgement needs.
-	fewest = 6
-	// minRises is how often a series must reach a new height. A resource that is created once and kept, such as two
-	// more members of a pool, is a perfect trend but not a leak.
-	minRises = 5
-	// moreThanElsewhere is how many times a gain must be what others lose on the same stack.
-	moreThanElsewhere = 1.5
-)
+// fewest is how many points any judgement needs.
+const fewest = 6
 
 // kind is what the series of a survey count.
 type kind struct {
@@ -35,14 +27,6 @@ type kind struct {
 	// sampled is set if values are estimates from samples of a grain.
 	sampled               bool
 	perHour, perOperation func(Bounds) float64
-}
-
-// slack is by how much a value can be off: one goroutine, or the standard deviation of the number of samples.
-func (k *kind) slack(value float64) float64 {
-	if !k.sampled {
-		return k.grain
-	}
-	return max(k.grain, math.Sqrt(value*k.grain))
 }
 
 // kinds are judged with the same gates. A heap profile has one sample in 512 KiB, so the number of samples on a site
@@ -77,24 +61,9 @@ type Bounds struct {
 }
 
 // Judge decides. Every stack of every target is a series, and so is the total of a target's goroutines. Allocation
-// sites and the sampled heap in total are series, too, with a sample of 512 KiB in place of a goroutine. The scale is
-// the clock or the counter, so single missed sweeps do not matter. A series leaks if
-//
-//   - it gained more than [checks.ComeAndGo], and its Theil–Sen slope exceeds the bound, over all points and at the
-//     lower end of its 95 % interval;
-//   - the trend is sustained: the exact one-sided Mann–Kendall p-value is within this test's share of the false-alarm
-//     budget, which all series of all targets share;
-//   - it reached a new height at least minRises times, and fell in between by at most a quarter of its growth,
-//     without odd sweeps;
-//   - it gained far more than the same stack lost in other targets. Sweeps of long-lived goroutines are not
-//     exchangeable, and the p-value is invalid: the number of workers fluctuates. Then it falls in some targets as it
-//     rises in others. A leak has no such mirror image. Only a fleet can show this;
-//   - it has not slowed down: the last half has half the slope, and the last quarter two thirds, within the one
-//     goroutine by which a count can be off.
-//
-// It is undecided if the trend is sustained and another condition fails, or if only the trend fails and would be
-// sustained enough with a single target. Everything else is clean: a fleet has thousands of fluctuating series, and
-// ruling out growth in each would decide none. Instead, Floor states the smallest detectable growth.
+// sites and the sampled heap in total are series, too, with a sample of 512 KiB in place of a goroutine. The axis is
+// the clock or the counter, so single missed sweeps do not matter. [checks.Readings.Judge] has the conditions. All
+// series of all targets share the false-alarm budget. Floor states the smallest detectable growth.
 //
 // A target is not judged if it has too few points for a significant trend, or an undecided series. If too many
 // targets are not judged, the fleet is not clean.
@@ -116,7 +85,7 @@ func Judge(r *Record, b Bounds) *Verdict {
 		}
 	}
 	v.Alpha = v.FalseAlarmBudget / float64(max(v.Tests, 1))
-	v.Needed = needed(v.Alpha)
+	v.Needed = checks.PointsNeeded(v.Alpha)
 	v.Floor = floor(v, b)
 	j := judgement{Record: r, bounds: b, v: v, byStack: map[site]*StackVerdict{}, lost: map[site]float64{}}
 	for _, t := range r.Targets {
@@ -132,22 +101,13 @@ func Judge(r *Record, b Bounds) *Verdict {
 	return v
 }
 
-// needed is how many points a trend without a fault needs to be significant.
-func needed(alpha float64) int {
-	n := fewest
-	for 1/math.Gamma(float64(n)+1) > alpha {
-		n++
-	}
-	return n
-}
-
 // floor returns the smallest growth per hour that can be detected with this number of points and this duration,
 // without noise.
 func floor(v *Verdict, b Bounds) float64 {
 	if v.Hours <= 0 || v.Sweeps < v.Needed {
 		return math.Inf(1)
 	}
-	return max(b.PerHour, float64(max(minRises, checks.ComeAndGo+1))/v.Hours)
+	return max(b.PerHour, checks.FewestGained/v.Hours)
 }
 
 type judgement struct {
@@ -256,89 +216,34 @@ type found struct {
 // series judges one; nil is clean. share is the part of the budget that it would have, were its target alone.
 func (j *judgement) series(t *Series, at site, counts Counts, share float64) *Growth {
 	k := at.kind
-	scaled := func(n int32) float64 { return float64(n) * k.scale }
-	if gain := scaled(counts[len(counts)-1] - counts[0]); gain <= checks.ComeAndGo*k.grain {
-		return nil
+	if float64(counts[len(counts)-1]-counts[0])*k.scale <= checks.ComeAndGo*k.grain {
+		return nil // as nearly all series: spare them the copies below
 	}
-	y := make([]float64, len(counts))
+	r := checks.Readings{Unit: k.unit, Axis: "hour", Y: make([]float64, len(counts)), Grain: k.grain, Estimated: k.sampled}
+	hours := make([]float64, len(counts))
 	for i, n := range counts {
-		y[i] = scaled(n)
+		r.Y[i], hours[i] = float64(n)*k.scale, t.Seconds[i]/3600
 	}
-	gain := y[len(y)-1] - y[0]
-	if !promising(y) {
-		return nil
-	}
-	hours := make([]float64, len(y))
-	for i, s := range t.Seconds {
-		hours[i] = s / 3600
-	}
-	x, bound, unit := hours, k.perHour(j.bounds), k.unit+" per hour"
-	perOperation := t.hasLoad()
+	r.X = hours
+	bound, perOperation := k.perHour(j.bounds), t.hasLoad()
 	if perOperation {
-		x, bound, unit = t.Operations, k.perOperation(j.bounds), k.unit+" per operation"
+		r.Axis, r.X, bound = "operation", t.Operations, k.perOperation(j.bounds)
 	}
-	line, ok := stats.TheilSen(x, y)
-	half := len(y) / 2
-	tail, okTail := stats.TheilSen(x[half:], y[half:])
-	if !ok || !okTail || line.Slope <= bound || tail.Slope <= bound {
-		return nil // it never grew that much, or it has stopped
-	}
-	p := stats.MannKendall(y)
-	if p > max(share, j.v.Alpha) {
+	f := r.Judge(bound, j.v.Alpha, share, func() float64 { return j.fall(at) })
+	if f == nil {
 		return nil
 	}
-	smooth := withoutOdd(y)
-	quarter := lastQuarter(len(y))
-	last := (smooth[len(y)-1] - smooth[quarter] + k.slack(y[len(y)-1])) / (x[len(x)-1] - x[quarter])
 	g := &Growth{
-		Target: t.Name, Unit: k.unit, From: int(y[0]), To: int(y[len(y)-1]),
-		Seconds: t.Seconds, Counts: counts, PerHour: line.Slope, Low: line.Low, High: line.High,
+		Target: t.Name, Unit: k.unit, Outcome: f.Outcome, Gates: f.Gates, From: int(r.Y[0]), To: int(r.Y[len(r.Y)-1]),
+		Seconds: t.Seconds, Counts: counts, PerHour: f.PerOperation, Low: f.Low, High: f.High,
 	}
 	if perOperation {
-		g.PerOperation = &line.Slope
-		byHour, _ := stats.TheilSen(hours, y)
+		g.PerOperation = &f.PerOperation
+		byHour, _ := stats.TheilSen(hours, r.Y)
 		g.PerHour, g.Low, g.High = byHour.Slope, byHour.Low, byHour.High
 	}
-	g.Gates = []leak.Gate{
-		checks.Compare("growth", line.Slope, ">", bound, unit, "Theil–Sen slope over all points"),
-		checks.Compare("tail growth", tail.Slope, ">", bound, unit, "the same over the last half of them"),
-		checks.Compare("lower limit", line.Low, ">", bound, unit, "lower end of the slope's 95 % interval"),
-		checks.Compare("trend", p, "≤", j.v.Alpha, "", "exact one-sided Mann–Kendall p-value against this series' share of the false-alarm budget"),
-		checks.Compare("rises", float64(rises(y, k.grain)), "≥", minRises, "", "how often it reached a new height"),
-		checks.Compare("drawdown", stats.MaxDrawdown(smooth), "≤", max(k.grain, checks.MaxFallen*gain), k.unit, "largest fall, without odd sweeps, against a quarter of the growth"),
-		checks.Compare("elsewhere", gain, ">", moreThanElsewhere*j.fall(at), k.unit, "growth, against one and a half times the steady loss of the same stack in other targets (the 99th percentile)"),
-		checks.Compare("saturation", tail.Slope, "≥", checks.MinSlowdown*line.Slope, unit, "slope of the last half against half of the slope of all"),
-		checks.Compare("last quarter", last, "≥", checks.MinLast*line.Slope, unit, "growth of the last quarter, and one goroutine or the sampling error of the heap, against two thirds of the slope of all"),
-	}
-	g.Outcome = leak.Leaking
-	steady := true
-	for i, gate := range g.Gates {
-		g.Gates[i].Supports = leak.SupportsLeak
-		if !gate.Holds {
-			g.Gates[i].Supports = leak.Undecides
-		}
-		if !gate.Holds && gate.Name != "trend" {
-			steady = false
-		}
-		if !gate.Holds && g.Outcome == leak.Leaking {
-			g.Outcome, g.Reason = leak.Inconclusive, stops[gate.Name]
-		}
-	}
-	if p > j.v.Alpha && !steady {
-		return nil // neither
-	}
+	g.Reason = g.reason()
 	return g
-}
-
-// stops explains why growth is not called a leak.
-var stops = map[string]string{
-	"lower limit":  "the size of the growth is uncertain",
-	"trend":        "with this number of targets it may be chance",
-	"rises":        "it grew in a few steps only",
-	"drawdown":     "it falls in between",
-	"elsewhere":    "on the same stack others lose as much: it may wander",
-	"saturation":   "it is slowing down",
-	"last quarter": "it slowed down in the end",
 }
 
 // hasLoad reports whether operations are known, and whether there were any in the first half, in the second half, and
@@ -348,37 +253,7 @@ func (s *Series) hasLoad() bool {
 	if n < fewest || n != len(s.Seconds) {
 		return false
 	}
-	return s.Operations[n/2] > s.Operations[0] && s.Operations[n-1] > s.Operations[lastQuarter(n)]
-}
-
-// lastQuarter is where the last quarter of n points begins.
-func lastQuarter(n int) int { return n - 1 - max(2, (n+2)/4) }
-
-// promising is a cheap look that spares nearly all series the exact test: Kendall's S over its deviation, which
-// in the tails is never more significant than the exact test is.
-func promising(y []float64) bool {
-	s := 0
-	for i := range y {
-		for _, later := range y[i+1:] {
-			s += cmp.Compare(later, y[i])
-		}
-	}
-	n := float64(len(y))
-	ties := 0.0
-	for _, m := range sizes(y) {
-		ties += m * (m - 1) * (2*m + 5)
-	}
-	deviation := math.Sqrt((n*(n-1)*(2*n+5) - ties) / 18)
-	return float64(s) > 1.64*deviation // 5 %; no share of the budget is near that
-}
-
-// sizes counts how often each value occurs.
-func sizes(y []float64) map[float64]float64 {
-	m := map[float64]float64{}
-	for _, v := range y {
-		m[v]++
-	}
-	return m
+	return s.Operations[n/2] > s.Operations[0] && s.Operations[n-1] > s.Operations[n-1-max(2, (n+2)/4)]
 }
 
 // fall returns the steady decline of a stack from the first to the last sweep, at the 99th percentile of the targets
@@ -408,41 +283,16 @@ func (j *judgement) fall(at site) float64 {
 	return j.lost[at]
 }
 
-// lostIn returns the loss of a series that fell as steadily as growth must rise to be considered. A rapidly
-// fluctuating series is lower at the end only by chance, which is not the mirror image of a leak.
+// lostIn returns what a series lost steadily.
 func lostIn(c Counts) float64 {
-	lost := float64(c[0] - c[len(c)-1])
-	if lost <= 0 {
+	if c[len(c)-1] >= c[0] {
 		return 0
 	}
-	mirrored := make([]float64, len(c))
+	y := make([]float64, len(c))
 	for i, n := range c {
-		mirrored[i] = -float64(n)
+		y[i] = float64(n)
 	}
-	if !promising(mirrored) {
-		return 0
-	}
-	return lost
-}
-
-// withoutOdd replaces every point but the ends by the median of itself and its neighbours.
-func withoutOdd(y []float64) []float64 {
-	smooth := slices.Clone(y)
-	for i := 1; i < len(y)-1; i++ {
-		smooth[i] = max(min(y[i-1], y[i]), min(max(y[i-1], y[i]), y[i+1]))
-	}
-	return smooth
-}
-
-// rises counts how often y is higher than ever before, by at least half of what chance adds.
-func rises(y []float64, grain float64) int {
-	n, highest := 0, y[0]
-	for _, v := range y {
-		if v >= highest+grain/2 {
-			n, highest = n+1, v
-		}
-	}
-	return n
+	return checks.SteadyLoss(y)
 }
 
 // stacks completes the findings of each stack and sorts them: those in most targets first, then the worst.
@@ -485,17 +335,6 @@ func (j *judgement) stacks() {
 		return cmp.Or(cmp.Compare(b.Leaking, a.Leaking), cmp.Compare(b.Undecided, a.Undecided),
 			cmp.Compare(b.Targets[0].PerHour, a.Targets[0].PerHour), strings.Compare(a.name(), b.name()))
 	})
-}
-
-// name is the stack in one line.
-func (sv *StackVerdict) name() string {
-	if sv.Stack == nil {
-		return sv.all
-	}
-	if sv.Unit == "bytes" {
-		return "heap at " + sv.Stack.Origin().Short()
-	}
-	return sv.Stack.String()
 }
 
 // census returns for each growing stack the number of targets with it, and the median number of goroutines at the end
@@ -541,75 +380,26 @@ func (j *judgement) census() (on map[site]int, typical map[site]float64) {
 	return on, typical
 }
 
-// conclude decides on the fleet and says why in one sentence.
+// conclude decides on the fleet.
 func (j *judgement) conclude() {
 	v, t := j.v, &j.v.Targets
 	t.Judged = t.Leaking + t.Clean
-	enough := t.Judged > 0 && float64(t.Judged) >= j.bounds.MinJudged*float64(t.Seen)
 	switch {
 	case v.Failure != nil:
 		v.Result = leak.Unmeasured
-		v.Sentence = "could not measure: " + v.Failure.Message
 	case t.Leaking > 0:
 		v.Outcome, v.Result = leak.Leaking, leak.NotMet
-		v.Sentence = j.leaks()
-	case t.Judged == 0 && t.Undecided == 0:
-		v.Sentence = fmt.Sprintf("no target was judged: %d sweeps are too few, %d are needed for %s in %s", v.Sweeps, v.Needed, plural(v.Tests, "stack"), plural(t.Seen, "target"))
-		if v.Sweeps >= v.Needed {
-			v.Sentence = "no target was read often enough to be judged"
-		}
-	case t.Judged == 0:
-		v.Sentence = fmt.Sprintf("nothing was decided on: %s grow, and are undecided", plural(t.Undecided, "target"))
-	case !enough:
-		v.Sentence = fmt.Sprintf("only %d of %s were judged, and %.4g %% are asked for: nothing leaks in those", t.Judged, plural(t.Seen, "target"), 100*j.bounds.MinJudged)
-	default:
+	case v.enough():
 		v.Outcome, v.Result = leak.Clean, leak.Met
-		v.Sentence = fmt.Sprintf("no leak in %d of %s over %s", t.Judged, plural(t.Seen, "target"), hours(v.Hours))
-		if t.Undecided > 0 {
-			v.Sentence += fmt.Sprintf("; %d more grow, and are undecided", t.Undecided)
-		}
 	}
-	if t.Leaking > 0 && !enough {
-		v.Sentence += fmt.Sprintf("; only %d of %s were judged", t.Judged, plural(t.Seen, "target"))
-	}
+	v.Sentence = v.sentence()
 	v.ExitCode = leak.ExitCode(v.Interrupted, false, v.Failure != nil, v.Result)
 	if math.IsInf(v.Floor, 1) {
 		v.Floor = 0 // nothing could have been seen at all, which Needed tells
 	}
 }
 
-func (j *judgement) leaks() string {
-	worst := &j.v.Stacks[0]
-	units := map[string]bool{}
-	for i := range j.v.Stacks {
-		s := &j.v.Stacks[i]
-		if s.Targets[0].Outcome != leak.Leaking {
-			continue
-		}
-		units[s.Unit] = true
-		if s.Unit == worst.Unit && s.Targets[0].PerHour > worst.Targets[0].PerHour {
-			worst = s
-		}
-	}
-	what := "goroutines"
-	switch {
-	case len(units) > 1:
-		what = "goroutines or memory"
-	case units["bytes"]:
-		what = "memory"
-	}
-	g := worst.Targets[0]
-	s := fmt.Sprintf("%d of %s leak %s: at worst %s, in %s", j.v.Targets.Leaking, plural(j.v.Targets.Seen, "target"), what, g.rate(), g.Target)
-	if worst.Stack != nil {
-		s += ", " + worst.name()
-	}
-	return s
-}
-
-// rate is the growth in the unit that was judged.
-func (g *Growth) rate() string {
-	if g.PerOperation != nil {
-		return rateOf(*g.PerOperation, g.Unit, "operation")
-	}
-	return rateOf(g.PerHour, g.Unit, "hour")
+// enough reports whether enough targets were judged for the fleet to be clean.
+func (v *Verdict) enough() bool {
+	return v.Targets.Judged > 0 && float64(v.Targets.Judged) >= v.MinJudged*float64(v.Targets.Seen)
 }

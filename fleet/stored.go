@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leakrig/leakrig/checks"
 	"github.com/leakrig/leakrig/leak"
 	"github.com/leakrig/leakrig/leak/display"
 	"github.com/leakrig/leakrig/profiles"
@@ -202,7 +203,7 @@ func (t *stored) lives() [][]int {
 			}
 			last := of[now[len(now)-1]]
 			growth, fall := last-of[now[0]], last-next
-			enough := max(lostAtRestart*growth, steepFall*usual[k], (2*moreThanElsewhere+1)*kinds[k].grain/kinds[k].scale)
+			enough := max(lostAtRestart*growth, steepFall*usual[k], (2*checks.MoreThanElsewhere+1)*kinds[k].grain/kinds[k].scale)
 			if growth > 0 && fall >= enough && last-of[b] >= fall/4 {
 				restarted, mixed = true, next < of[b]-fall/4
 			}

@@ -288,7 +288,7 @@ func conclude(w io.Writer, dir rundir.Dir, r *Record, format string, write, with
 		return 0, err
 	}
 	if write {
-		if err := errors.Join(dir.WriteFile(VerdictFile, data), dir.WriteFile(HTMLFile, page.Bytes()), writeGrowth(dir, v)); err != nil {
+		if err := errors.Join(dir.WriteFile(VerdictFile, data), dir.WriteFile(rundir.HTMLFile, page.Bytes()), writeGrowth(dir, v)); err != nil {
 			return 0, &rundir.DiskError{Err: err}
 		}
 	}

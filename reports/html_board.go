@@ -278,7 +278,7 @@ func changeCommands(before, after view) []command {
 		}
 		if old, now := a.Record.Subject.Revision, b.Record.Subject.Revision; old != "" && now != "" && old != now && !strings.Contains(old+now, "+") {
 			good, bad := t.clean.Record.Subject.Revision, t.leaky.Record.Subject.Revision
-			return []command{{"Find the commit, in the repository of the subject", "leakrig bisect " + shellWord(scenarioArg(after)) + " --variant " + shellWord(b.Name) + " --repo . --bad " + shellWord(revision(bad)) + " --good " + shellWord(revision(good))}}
+			return []command{{"Find the commit, in the repository of the subject", "leakrig bisect " + ShellWord(scenarioArg(after)) + " --variant " + ShellWord(b.Name) + " --repo . --bad " + ShellWord(revision(bad)) + " --good " + ShellWord(revision(good))}}
 		}
 		if c := bisection(scenarioArg(after), t); c != "" {
 			return []command{{"Find the version", c}}
@@ -288,7 +288,7 @@ func changeCommands(before, after view) []command {
 	for _, b := range after.Variants {
 		for _, d := range after.differing(b, before.variant(b.Name), "") {
 			if release.MatchString(d.Leaky) && release.MatchString(d.Clean) {
-				return []command{{"Measure with the previous version", "leakrig run " + shellWord(scenarioArg(after)) + " --variant " + shellWord(b.Name) + " --with " + shellWord(d.Path+"@"+d.Clean)}}
+				return []command{{"Measure with the previous version", "leakrig run " + ShellWord(scenarioArg(after)) + " --variant " + ShellWord(b.Name) + " --with " + ShellWord(d.Path+"@"+d.Clean)}}
 			}
 		}
 	}

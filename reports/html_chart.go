@@ -534,13 +534,7 @@ func spread(want []float64, gap, lo, hi float64) []float64 {
 	return at
 }
 
-func shorten(name string) string {
-	name = oneLine(name)
-	if r := []rune(name); len(r) > maxName {
-		return string(r[:maxName-1]) + "…"
-	}
-	return name
-}
+func shorten(name string) string { return cutRunes(oneLine(name), maxName) }
 
 // ticks returns about n round numbers that enclose lo to hi, at least least apart.
 func ticks(lo, hi float64, n int, least float64) []float64 {

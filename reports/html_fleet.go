@@ -27,50 +27,8 @@ var fleetSource string
 
 var fleetTemplate = template.Must(pageTemplate.New("fleet").Parse(squeezePage(fleetSource)))
 
-// FleetInput is the input of the fleet page, with all numbers already formatted. Package fleet, which has the
-// numbers, imports this package.
-type FleetInput struct {
-	Name      string
-	Outcome   leak.Outcome
-	Sentence  string
-	Failure   *leak.Failure
-	Facts     []FleetFact
-	Stacks    []FleetStack
-	NotJudged []FleetFact
-	Warnings  []string
-	// Commands are to copy, each with what it is for. Leakrig is the version that measured.
-	Commands []FleetFact
-	Leakrig  string
-}
-
-// FleetFact is a name with its description.
-type FleetFact struct{ Name, Value string }
-
-// FleetStack is a stack that grows in some targets.
-type FleetStack struct {
-	Outcome                           leak.Outcome
-	State, Place                      string
-	GrowsIn, Worst, Median, Elsewhere string
-	// Known names the known leak and the version with the fix, "" if there is none.
-	Known   string
-	Frames  []leak.Frame
-	Targets []FleetTarget
-}
-
-// FleetTarget is one target in which a stack grows.
-type FleetTarget struct {
-	Name, Reason, Rate string
-	Outcome            leak.Outcome
-	Gates              []leak.Gate
-	// Seconds are the times at which the counts were read.
-	Seconds []float64
-	Counts  []int32
-	// Unit is that of the counts.
-	Unit string
-}
-
-// Fleet writes the fleet page. Like a run's report, it is one self-contained file.
-func Fleet(w io.Writer, in FleetInput) error {
+// FleetHTML writes the fleet page. Like a run's report, it is one self-contained file.
+func FleetHTML(w io.Writer, in Fleet) error {
 	err := writePage(w, fleetTemplate, newFleetPage(in))
 	for i := 1; i < len(rooms) && errors.Is(err, display.ErrOutput); i++ {
 		in.Stacks = slices.Clone(in.Stacks)
@@ -85,7 +43,7 @@ func Fleet(w io.Writer, in FleetInput) error {
 }
 
 type fleetPage struct {
-	FleetInput
+	Fleet
 	Stacks                    []fleetStack
 	MoreStacks, MoreNotJudged int
 }
@@ -102,9 +60,9 @@ type fleetTarget struct {
 	Line     string
 }
 
-func newFleetPage(in FleetInput) fleetPage {
-	p := fleetPage{FleetInput: in}
-	p.FleetInput.NotJudged, p.MoreNotJudged = head(in.NotJudged, fleetNotJudged)
+func newFleetPage(in Fleet) fleetPage {
+	p := fleetPage{Fleet: in}
+	p.Fleet.NotJudged, p.MoreNotJudged = head(in.NotJudged, fleetNotJudged)
 	stacks, more := head(in.Stacks, fleetStacks)
 	p.MoreStacks = more
 	for _, s := range stacks {

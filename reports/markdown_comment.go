@@ -3,7 +3,6 @@ package reports
 import (
 	"bytes"
 	"fmt"
-	"strings"
 )
 
 // comment writes one comment of at most 60 lines for a pull request. The first line lets a job find the comment of its scenario and replace
@@ -11,8 +10,7 @@ import (
 func comment(b *bytes.Buffer, v view) error {
 	fmt.Fprintf(b, "<!-- leakrig %s -->\n## %s %s: %s\n\n%s\n", markdownMarker(v.Name()), markdownMark(v), escape(v.Name()), escape(v.Headline()), escape(v.Sentence()))
 	if f := v.Record.Failure; f != nil {
-		first, _, _ := strings.Cut(f.Message, "\n")
-		fmt.Fprintf(b, "\n%s\n", escape(first))
+		fmt.Fprintf(b, "\n%s\n", escape(firstLine(f.Message)))
 	}
 	markdownAnswer(b, v.Answer())
 	const rows = 20

@@ -576,7 +576,7 @@ func bisection(scenario string, t *twin) string {
 	if !release.MatchString(d.Leaky) || !release.MatchString(d.Clean) {
 		return ""
 	}
-	words := []string{"leakrig bisect", shellWord(scenario), "--variant", shellWord(t.leaky.Name), "--module", shellWord(d.Path)}
+	words := []string{"leakrig bisect", ShellWord(scenario), "--variant", ShellWord(t.leaky.Name), "--module", ShellWord(d.Path)}
 	var with []string
 	for _, o := range t.Modules[1:] {
 		if o.Leaky == d.Leaky && o.Clean == d.Clean {
@@ -584,7 +584,7 @@ func bisection(scenario string, t *twin) string {
 		}
 	}
 	if len(with) > 0 {
-		words = append(words, "--with", shellWord(strings.Join(with, ",")))
+		words = append(words, "--with", ShellWord(strings.Join(with, ",")))
 	}
-	return strings.Join(append(words, "--bad", shellWord(d.Leaky), "--good", shellWord(d.Clean)), " ")
+	return strings.Join(append(words, "--bad", ShellWord(d.Leaky), "--good", ShellWord(d.Clean)), " ")
 }

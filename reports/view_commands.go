@@ -101,7 +101,7 @@ func (v view) againWith(flag, value string) string {
 	}
 	words := []string{"leakrig"}
 	for _, a := range args {
-		words = append(words, shellWord(a))
+		words = append(words, ShellWord(a))
 	}
 	return strings.Join(words, " ")
 }
@@ -157,9 +157,9 @@ func focus(f leak.Frame) string {
 	return mapRunes(name, isWordRune)
 }
 
-// shellWord quotes s as one shell word. It replaces unprintable characters instead of quoting them: a user must be
+// ShellWord quotes s as one shell word. It replaces unprintable characters instead of quoting them: a user must be
 // able to paste the line without checking it, even if a path with a newline then no longer works.
-func shellWord(s string) string {
+func ShellWord(s string) string {
 	s = mapRunes(s, func(r rune) bool { return unicode.IsPrint(r) && r != utf8.RuneError })
 	if mapRunes(s, func(r rune) bool { return isWordRune(r) || strings.ContainsRune("./-+@%:,=", r) }) == s && s != "" {
 		return s
@@ -172,7 +172,7 @@ func ShellPath(s string) string {
 	if strings.HasPrefix(s, "-") {
 		s = "./" + s
 	}
-	return shellWord(s)
+	return ShellWord(s)
 }
 
 func isWordRune(r rune) bool {

@@ -14,6 +14,23 @@ import (
 // oneLine prevents foreign text from starting new lines.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
+// firstLine is the first line of a message, whose other lines may be a compiler's.
+func firstLine(s string) string {
+	first, _, _ := strings.Cut(s, "\n")
+	return first
+}
+
+// Short keeps a message, which may be a compiler's, to one line of a table.
+func Short(s string) string { return cutRunes(firstLine(s), 80) }
+
+// cutRunes cuts a text after n runes, with a mark.
+func cutRunes(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
+
 // rate formats a growth per operation.
 func rate(v float64, unit string) string { return display.Rate(v, unit) }
 
