@@ -114,67 +114,95 @@ func (p *pyroscope) findTypes(ctx context.Context) error {
 	return nil
 }
 
-// list asks for the totals of all targets, in one request for each kind.
+// seriesAnswer is Pyroscope's answer with the totals of the targets.
+type seriesAnswer struct {
+	Series []struct {
+		Labels []struct{ Name, Value string }
+		Points []struct {
+			Value     float64
+			Timestamp json.RawMessage
+		}
+	}
+}
+
+// list asks for the totals of all targets, a day of one kind at a time.
 func (p *pyroscope) list(ctx context.Context) ([]*stored, error) {
 	if err := p.findTypes(ctx); err != nil {
 		return nil, err
 	}
-	byName := map[string]*stored{}
-	var targets []*stored
+	found := &foundTargets{byKey: map[string]*stored{}, names: map[string]bool{}}
 	for k, id := range p.types {
 		if id == "" {
 			continue
 		}
-		type response struct {
-			Series []struct {
-				Labels []struct{ Name, Value string }
-				Points []struct {
-					Value     float64
-					Timestamp json.RawMessage
-				}
-			}
-		}
-		var answer response
 		for _, part := range p.parts() {
-			var one response
+			var answer seriesAnswer
 			err := p.ask(ctx, "SelectSeries", part, map[string]any{
 				"profileTypeID": id, "labelSelector": p.query, "groupBy": p.groupBy, "step": p.every.Seconds(), "aggregation": "TIME_SERIES_AGGREGATION_TYPE_AVERAGE",
-			}, &one)
+			}, &answer)
+			if err == nil {
+				err = p.take(&answer, k, found)
+			}
 			if err != nil {
 				return nil, err
 			}
-			answer.Series = append(answer.Series, one.Series...)
-		}
-		for _, s := range answer.Series {
-			var names, matchers []string
-			for _, l := range s.Labels {
-				names = append(names, l.Value)
-				matchers = append(matchers, l.Name+"="+strconv.Quote(l.Value))
-			}
-			name := display.OneLine(strings.Join(names, "/"), maxReason)
-			t := byName[name]
-			if t == nil {
-				t = &stored{name: name, key: strings.Join(matchers, ","), totals: make([][]float64, len(kinds))}
-				byName[name] = t
-				targets = append(targets, t)
-			}
-			of := t.totals[k]
-			if of == nil {
-				of = slices.Repeat([]float64{math.NaN()}, p.buckets)
-			}
-			for _, point := range s.Points {
-				ms, err := strconv.ParseInt(strings.Trim(string(point.Timestamp), `"`), 10, 64)
-				if err != nil || !(point.Value >= 0 && point.Value <= maxTotal) {
-					return nil, fmt.Errorf("SelectSeries: a point of %g at %s", point.Value, display.OneLine(string(point.Timestamp), maxReason))
-				}
-				if b := p.bucket(ms); b >= 0 && b < p.buckets {
-					of[b] = point.Value / kinds[k].scale
-				}
-			}
-			t.totals[k] = of
 		}
 	}
-	return targets, nil
+	return found.list, nil
+}
+
+// foundTargets are the targets of all answers, in their order.
+type foundTargets struct {
+	list  []*stored
+	byKey map[string]*stored
+	names map[string]bool
+}
+
+// take adds the totals of one kind to the targets.
+func (p *pyroscope) take(answer *seriesAnswer, k int, found *foundTargets) error {
+	for _, s := range answer.Series {
+		values := map[string]string{}
+		var names, matchers []string
+		for _, l := range s.Labels {
+			values[l.Name] = l.Value
+		}
+		for _, label := range p.groupBy {
+			if value := values[label]; value != "" {
+				names = append(names, value)
+			}
+			matchers = append(matchers, label+"="+strconv.Quote(values[label])) // "" for a label that other targets have
+		}
+		key := strings.Join(matchers, ",")
+		t := found.byKey[key]
+		if t == nil {
+			if len(found.list) == maxTargets {
+				return leak.WithHint(fmt.Errorf("SelectSeries: more than %d targets", maxTargets), "select fewer targets with --query, or group them by fewer labels with --group-by")
+			}
+			name := display.OneLine(strings.Join(names, "/"), maxReason)
+			if found.names[name] {
+				name = display.OneLine(key, maxReason)
+			}
+			t = &stored{name: name, key: key, totals: make([][]float64, len(kinds))}
+			found.names[name] = true
+			found.byKey[key] = t
+			found.list = append(found.list, t)
+		}
+		of := t.totals[k]
+		if of == nil {
+			of = slices.Repeat([]float64{math.NaN()}, p.buckets)
+		}
+		for _, point := range s.Points {
+			ms, err := strconv.ParseInt(strings.Trim(string(point.Timestamp), `"`), 10, 64)
+			if err != nil || !(point.Value >= 0 && point.Value <= maxTotal) {
+				return fmt.Errorf("SelectSeries: a point of %g at %s", point.Value, display.OneLine(string(point.Timestamp), maxReason))
+			}
+			if b := p.bucket(ms); b >= 0 && b < p.buckets {
+				of[b] = point.Value / kinds[k].scale
+			}
+		}
+		t.totals[k] = of
+	}
+	return nil
 }
 
 // maxTotal is more than any process has of goroutines, or of bytes.
@@ -182,7 +210,11 @@ const maxTotal = 1e15
 
 // bucket returns the bucket of a point. Pyroscope names a bucket by its end.
 func (p *pyroscope) bucket(ms int64) int {
-	return int((ms - p.from.UnixMilli() - 1) / p.every.Milliseconds())
+	since := ms - p.from.UnixMilli() - 1
+	if since < 0 {
+		return -1
+	}
+	return int(since / p.every.Milliseconds())
 }
 
 // read asks for the sum of the profiles in a bucket. The mean of their totals, which is known, tells how many they are.
@@ -209,13 +241,13 @@ func (p *pyroscope) read(ctx context.Context, t *stored, k, bucket int) (leak.Po
 	if err != nil {
 		return leak.Poll{}, err
 	}
-	profile, err := profiles.ParseStored(data, k == 1)
+	profile, sum, err := profiles.ParseStored(data, k == 1)
 	if err != nil {
 		return leak.Poll{}, fmt.Errorf("%s: %w", t.name, err)
 	}
 	number := 1.0
 	if mean := t.totals[k][bucket] * kinds[k].scale; mean > 0 {
-		number = math.Round(float64(profile.Total()) / mean)
+		number = math.Round(sum / mean)
 	}
 	return averaged(profile, number), nil
 }

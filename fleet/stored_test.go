@@ -304,7 +304,7 @@ func pyroscopeOf(t *testing.T, all []*service, from time.Time) *httptest.Server 
 		}
 		var service, pod string
 		if len(texts) == 2 {
-			_, _ = fmt.Sscanf(strings.NewReplacer(`"`, " ", ",", " ").Replace(texts[1]), "{service_name= %s pod= %s }", &service, &pod)
+			_, _ = fmt.Sscanf(strings.NewReplacer(`"`, " ", ",", " ").Replace(texts[1]), "{service_name= %s namespace=   pod= %s }", &service, &pod)
 		}
 		if byName[service] == nil || len(times) != 2 || r.Header.Get("Content-Type") != "application/proto" {
 			http.Error(w, fmt.Sprintf("%q %v", texts, times), http.StatusBadRequest)
@@ -340,10 +340,15 @@ func TestStoredThousand(t *testing.T) {
 func testPyroscope(t *testing.T, n int) {
 	from := time.Now().Add(-week * time.Hour).Truncate(time.Millisecond)
 	all, leaky := services(n)
-	server := pyroscopeOf(t, all, from)
+	judgeWeek(t, pyroscopeOf(t, all, from).URL, all, leaky, from)
+}
+
+// judgeWeek reads a week of services from a Pyroscope server and compares the leaking ones with those that leak.
+func judgeWeek(t *testing.T, url string, all []*service, leaky map[string]bool, from time.Time) {
+	t.Helper()
 	a := &pyroscope{
-		url: server.URL, query: "{}", transport: func() http.RoundTripper { return &http.Transport{} },
-		groupBy: []string{"service_name", "pod"}, from: from, every: 3 * time.Hour, buckets: 56,
+		url: url, query: "{}", transport: func() http.RoundTripper { return &http.Transport{} },
+		groupBy: []string{"service_name", "namespace", "pod"}, from: from, every: 3 * time.Hour, buckets: 56,
 	}
 	r, err := weekly(a, from).Run(t.Context())
 	if err != nil {
@@ -355,6 +360,7 @@ func testPyroscope(t *testing.T, n int) {
 		}
 	}
 	v := checkWeek(t, r, func(target string) string { service, _, _ := strings.Cut(target, "/"); return service }, leaky)
+	n := len(all)
 	if most := n + (n+2)/3 + (n+4)/5; len(r.Targets) > most+most/50 {
 		t.Errorf("%d lives of %d services, with %d deploys and restarts", len(r.Targets), n, most-n)
 	}

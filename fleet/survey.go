@@ -144,6 +144,9 @@ func (f *Options) check() error {
 	}
 	if f.stored() {
 		f.defaults()
+		if f.Every < time.Second || f.From/f.Every > maxIntervals {
+			bad(fmt.Sprintf("leakrig divides stored profiles into at most %d intervals, of a second at least", maxIntervals), "--every %s --from %s: too many intervals", f.Every, f.From)
+		}
 	}
 	if f.Every <= 0 || f.For < f.Every {
 		bad("as in --every 1m --for 30m", "--every %s --for %s: no two sweeps", f.Every, f.For)
@@ -160,6 +163,9 @@ func (f *Options) check() error {
 
 // stored reports whether the profiles are those of the past.
 func (f *Options) stored() bool { return f.Pyroscope != "" || f.Profiles != "" }
+
+// maxIntervals limits how many parts stored profiles are divided into.
+const maxIntervals = 2000
 
 // storedPoints is how many points stored profiles are divided into by default.
 const storedPoints = 56

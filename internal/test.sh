@@ -131,7 +131,7 @@ nightly)
 	done
 	step "time by step"
 	printf '%s\n' "${took[@]}"
-	[ -n "${STEPS:-}" ] || parts=(kube-apiserver calibration soak pprof node-image)
+	[ -n "${STEPS:-}" ] || parts=(kube-apiserver calibration soak pprof node-image pyroscope)
 	;;
 *)
 	echo "there is no tier $tier" >&2

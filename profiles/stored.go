@@ -10,23 +10,35 @@ import (
 )
 
 // ParseStored reads a profile that a profiler has stored: goroutines, or the heap in use, of which it may have only the
-// bytes. An empty profile has no stacks.
-func ParseStored(data []byte, heap bool) (*Profile, error) {
+// bytes. It also returns the sum of all samples, which includes those that leakrig leaves out: the goroutine that wrote
+// the profile. An empty profile has no stacks.
+func ParseStored(data []byte, heap bool) (*Profile, float64, error) {
 	if len(data) == 0 {
-		return &Profile{Source: SourceProfile}, nil
+		return &Profile{Source: SourceProfile}, 0, nil
 	}
 	p, err := parsePprof(data)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
+	values := "inuse_space"
 	if !heap {
+		values = "goroutine"
 		for _, t := range p.SampleType {
 			if t.Type == "goroutines" { // as Pyroscope's client for Go names it
-				t.Type = "goroutine"
+				t.Type = values
 			}
 		}
 	}
-	return grouped(p)
+	index, err := valueIndex(p, values)
+	if err != nil {
+		return nil, 0, err
+	}
+	sum := 0.
+	for _, s := range p.Sample {
+		sum += float64(s.Value[index])
+	}
+	g, err := grouped(p)
+	return g, sum, err
 }
 
 // OpenStored reads a pprof file and the time at which it was taken: that in the profile or, without it, that of the file.

@@ -1,13 +1,14 @@
 package nodeimage
 
 import (
-	"github.com/leakrig/leakrig/cluster/tarfile"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/leakrig/leakrig/cluster/tarfile"
 )
 
 // The node gets Debian's files without what belongs to this machine or to the installation.

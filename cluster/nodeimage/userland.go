@@ -4,11 +4,12 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"github.com/leakrig/leakrig/cluster/tarfile"
 	"io"
 	"io/fs"
 	"path"
 	"strings"
+
+	"github.com/leakrig/leakrig/cluster/tarfile"
 )
 
 // packetFilters are iptables and nft with every library that they load, out of Debian's rootfs: what

@@ -1,6 +1,6 @@
 // Command fleet is one process of the fleet that TestFleet observes. It serves net/http/pprof and a counter on its
-// own address, which it prints, and starts and ends goroutines. With -leak it leaks a goroutine at that interval. It
-// ends when its standard input closes, so that it does not outlive a killed test.
+// own address, which it prints, and starts and ends goroutines. With -leak it leaks a goroutine at that interval, and
+// with -heap memory. It ends when its standard input closes, so that it does not outlive a killed test.
 package main
 
 import (
@@ -12,11 +12,13 @@ import (
 	"net/http"
 	_ "net/http/pprof" // leakrig reads the fleet through it
 	"os"
+	"runtime"
 	"time"
 )
 
 func main() {
 	leak := flag.Duration("leak", 0, "leak one goroutine so often")
+	heap := flag.Duration("heap", 0, "leak 2 MiB so often")
 	noise := flag.String("noise", "none", "none, bursts, wander or pool")
 	tick := flag.Duration("tick", time.Second, "how fast the noise is")
 	listen := flag.String("listen", "127.0.0.1:0", "where to serve")
@@ -45,6 +47,9 @@ func main() {
 	if *leak > 0 {
 		go leaks(*leak)
 	}
+	if *heap > 0 {
+		go remembers(*heap, *tick)
+	}
 	fmt.Printf("http://%s\n", l.Addr())
 	fmt.Fprintln(os.Stderr, http.Serve(l, nil))
 }
@@ -58,6 +63,27 @@ func leaks(every time.Duration) {
 
 func forgotten(answers chan int) { answers <- 42 }
 
+// remembers keeps 2 MiB more at every interval. It drops as much memory in between as a busy service does, so that
+// the heap is collected between two sweeps.
+func remembers(every, tick time.Duration) {
+	go func() {
+		for range time.Tick(tick) {
+			drop()
+		}
+	}()
+	var kept [][]byte
+	for range time.Tick(every) {
+		kept = append(kept, remember())
+	}
+	runtime.KeepAlive(kept)
+}
+
+//go:noinline
+func remember() []byte { return make([]byte, 2<<20) }
+
+//go:noinline
+func drop() []byte { return make([]byte, 8<<20) }
+
 // bursts starts several goroutines at random times, which end after a while.
 func bursts(tick time.Duration) {
 	for {
@@ -68,7 +94,11 @@ func bursts(tick time.Duration) {
 	}
 }
 
-func burst(d time.Duration) { time.Sleep(d) }
+func burst(d time.Duration) {
+	buffer := make([]byte, 256<<10)
+	time.Sleep(d)
+	runtime.KeepAlive(buffer)
+}
 
 // wander keeps between 2 and 12 workers, and adds or removes one at a time.
 func wander(tick time.Duration) {
