@@ -18,7 +18,6 @@ type Binary struct {
 	types, etypes  uint64
 	data, bss      [2]uint64
 	dataAddr       uint64
-	elf            *elf.File
 	dwarf          *dwarf.Data
 	debug          *debugInfo
 }
@@ -28,14 +27,14 @@ type symbol struct {
 	start, end uint64
 }
 
-// OpenBinary reads the symbols of an ELF executable. Without symbols (go build -ldflags=-s), globals have no names,
-// and without DWARF (-ldflags=-w), types are unknown.
+// OpenBinary reads the symbols of an ELF executable, which may be closed afterwards. Without symbols (go build
+// -ldflags=-s), globals have no names, and without DWARF (-ldflags=-w), types are unknown.
 func OpenBinary(r io.ReaderAt) (*Binary, error) {
 	file, err := elf.NewFile(r)
 	if err != nil {
 		return nil, fmt.Errorf("read binary: %w", err)
 	}
-	b := &Binary{elf: file, entries: map[uint64]bool{}, low: math.MaxUint64}
+	b := &Binary{entries: map[uint64]bool{}, low: math.MaxUint64}
 	for _, s := range file.Sections {
 		if s.Flags&elf.SHF_ALLOC != 0 && s.Flags&elf.SHF_TLS == 0 && s.Addr != 0 {
 			b.low, b.high = min(b.low, s.Addr), max(b.high, s.Addr+s.Size)
@@ -61,7 +60,7 @@ func OpenBinary(r io.ReaderAt) (*Binary, error) {
 	slices.SortStableFunc(b.funcs, byAddress)
 	if d, err := file.DWARF(); err == nil {
 		b.dwarf = d
-		b.debug = newDebugInfo(b)
+		b.debug = newDebugInfo(b, file)
 	}
 	return b, nil
 }
@@ -94,10 +93,10 @@ func (b *Binary) addSymbol(s elf.Symbol) {
 	}
 }
 
+var escapes = strings.NewReplacer("%2e", ".", "%22", `"`, "%25", "%")
+
 // unescape returns a symbol as Go code spells it: the linker escapes dots in the last element of an import path.
-func unescape(name string) string {
-	return strings.NewReplacer("%2e", ".", "%22", `"`, "%25", "%").Replace(name)
-}
+func unescape(name string) string { return escapes.Replace(name) }
 
 func symbolAt(symbols []symbol, addr uint64) (symbol, bool) {
 	i, ok := slices.BinarySearchFunc(symbols, addr, func(s symbol, addr uint64) int {

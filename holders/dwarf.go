@@ -3,6 +3,7 @@ package holders
 import (
 	"cmp"
 	"debug/dwarf"
+	"debug/elf"
 	"maps"
 	"reflect"
 	"slices"
@@ -58,14 +59,14 @@ type field struct {
 	typ    dwarf.Offset
 }
 
-func newDebugInfo(b *Binary) *debugInfo {
+func newDebugInfo(b *Binary, file *elf.File) *debugInfo {
 	d := &debugInfo{
 		data: b.dwarf, reader: b.dwarf.Reader(), globals: map[uint64]dwarf.Offset{}, byRuntime: map[uint64]dwarf.Offset{},
 		byName: map[string]dwarf.Offset{}, types: map[dwarf.Offset]*typ{}, chanElems: map[dwarf.Offset]dwarf.Offset{},
 		locals: map[uint64]*functionLocals{}, slots: map[slotKey]slotResult{},
 	}
 	for name, to := range map[string]*[]byte{".debug_loclists": &d.loclists, ".debug_addr": &d.addrs} {
-		if s := b.elf.Section(name); s != nil {
+		if s := file.Section(name); s != nil {
 			*to, _ = s.Data()
 		}
 	}

@@ -80,8 +80,16 @@ func TestOverlay(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := leak.Target{Pprof: strings.TrimSpace(string(line[:n])), Program: program.Path, Transport: func() http.RoundTripper { return &http.Transport{} }}
-	if _, err := Dump(t.Context(), target); err != nil && runtime.GOOS == "linux" {
-		t.Error(err)
+	if runtime.GOOS == "linux" {
+		baseline, err := Dump(t.Context(), target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		symbols := baseline.(processDump).binary
+		target.Program = "" // the next dump does not read it again
+		if dump, err := Dump(t.Context(), target, baseline); err != nil || symbols == nil || dump.(processDump).binary != symbols {
+			t.Errorf("%v, %v", dump, err)
+		}
 	}
 	// Everything else of net/http/pprof is as before.
 	resp, err := http.Get(target.Pprof + "/goroutine?debug=1")

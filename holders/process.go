@@ -40,12 +40,13 @@ var ErrNoEndpoint = leak.WithHint(errors.New("the process serves no heap dumps")
 // processDump is the dump of a running process.
 type processDump struct {
 	*Summary
-	pause time.Duration
+	pause  time.Duration
+	binary *Binary // nil without an executable that can be read
 }
 
 // Dump has a process dump its heap, and reads the dump while it arrives. Names come from the executable of a process on
-// this machine.
-func Dump(ctx context.Context, t leak.Target) (leak.HeapDump, error) {
+// this machine, which is read only once if there is an earlier dump of the process, the baseline.
+func Dump(ctx context.Context, t leak.Target, baseline leak.HeapDump) (leak.HeapDump, error) {
 	ctx, cancel := context.WithTimeout(ctx, dumpTimeout)
 	defer cancel()
 	client := httpclient.New(t.Transport())
@@ -58,13 +59,12 @@ func Dump(ctx context.Context, t leak.Target) (leak.HeapDump, error) {
 	defer resp.Body.Close()
 	rate, _ := strconv.Atoi(resp.Header.Get(heapdump.RateHeader)) // 0 is the default
 	pause, _ := time.ParseDuration(resp.Header.Get(heapdump.PauseHeader))
-	binary, release := executable(t)
-	defer release()
+	binary := executable(t, baseline)
 	summary, err := Read(resp.Body, binary, Options{MemProfileRate: rate})
 	if err != nil {
 		return nil, err
 	}
-	return processDump{summary, pause}, nil
+	return processDump{summary, pause, binary}, nil
 }
 
 // request asks for a dump at each address that may have the endpoint. The caller closes the body.
@@ -109,9 +109,12 @@ func endpoints(pprof string) ([]string, error) {
 	return append(addresses, u.String()), nil
 }
 
-// executable returns the symbols of the process until release. They are nil if its executable cannot be read: then globals
-// have no names.
-func executable(t leak.Target) (b *Binary, release func()) {
+// executable returns the symbols of the process, those of its baseline if there is one. They are nil if its executable
+// cannot be read: then globals have no names.
+func executable(t leak.Target, baseline leak.HeapDump) *Binary {
+	if d, ok := baseline.(processDump); ok {
+		return d.binary
+	}
 	var file fs.File
 	var err error
 	switch {
@@ -120,18 +123,21 @@ func executable(t leak.Target) (b *Binary, release func()) {
 	case t.Proc != nil:
 		file, err = t.Proc.Open("exe")
 	default:
-		err = fs.ErrNotExist
+		return nil
 	}
 	if err != nil {
-		return nil, func() {}
+		return nil
 	}
-	if r, ok := file.(io.ReaderAt); ok {
-		if b, err = OpenBinary(r); err == nil {
-			return b, func() { file.Close() }
-		}
+	defer file.Close()
+	r, ok := file.(io.ReaderAt)
+	if !ok {
+		return nil
 	}
-	file.Close()
-	return nil, func() {}
+	b, err := OpenBinary(r)
+	if err != nil {
+		return nil
+	}
+	return b
 }
 
 // Since returns who holds what grew since the baseline.

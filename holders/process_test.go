@@ -33,7 +33,7 @@ func TestNoEndpoint(t *testing.T) {
 	} {
 		server := httptest.NewServer(handler)
 		target := leak.Target{Pprof: server.URL + "/debug/pprof", Transport: func() http.RoundTripper { return &http.Transport{} }}
-		dump, err := Dump(t.Context(), target)
+		dump, err := Dump(t.Context(), target, nil)
 		server.Close()
 		if dump != nil || err == nil || (name != "it is refused") != (err == ErrNoEndpoint) {
 			t.Errorf("%s: %v, %v", name, dump, err)

@@ -39,7 +39,7 @@ func (m *measurement) dump(ctx context.Context) map[string]leak.HeapDump {
 			h.Problem = fmt.Sprintf("the heap has %s, and leakrig dumps at most %s", display.Value(size, "bytes"), display.Value(most, "bytes"))
 			continue
 		}
-		dump, err := m.HeapDump(ctx, target)
+		dump, err := m.HeapDump(ctx, target, nil)
 		if err != nil {
 			h.Problem = problem(err)
 			continue
@@ -86,7 +86,7 @@ func (m *measurement) whoHolds(ctx context.Context, baseline map[string]leak.Hea
 	targets := one.observed()
 	for component, before := range baseline {
 		m.watch("reading who holds memory")
-		dump, err := m.HeapDump(ctx, targets[component])
+		dump, err := m.HeapDump(ctx, targets[component], before)
 		if err != nil {
 			one.hold(component, &leak.Holders{Problem: problem(err)})
 			continue

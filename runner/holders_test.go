@@ -33,7 +33,7 @@ func TestHeapDumps(t *testing.T) {
 				l := newLab(t)
 				l.Variants = l.Variants[:1]
 				taken := 0
-				l.HeapDump = func(context.Context, leak.Target) (leak.HeapDump, error) {
+				l.HeapDump = func(context.Context, leak.Target, leak.HeapDump) (leak.HeapDump, error) {
 					taken++
 					if taken <= len(c.errs) && c.errs[taken-1] != nil {
 						return nil, c.errs[taken-1]

@@ -68,8 +68,9 @@ type Config struct {
 	// Vitals reads the counters of a process: whether it is still the same one, and whether the load reached it; nil
 	// reads none.
 	Vitals func(ctx context.Context, t leak.Target) (leak.Vitals, error)
-	// HeapDump reads a heap dump of a process, for the holders of memory that grew; nil reads none.
-	HeapDump func(ctx context.Context, t leak.Target) (leak.HeapDump, error)
+	// HeapDump reads a heap dump of a process, for the holders of memory that grew; nil reads none. The baseline is an
+	// earlier dump of the process, or nil.
+	HeapDump func(ctx context.Context, t leak.Target, baseline leak.HeapDump) (leak.HeapDump, error)
 	// Identity tells the program's processes from others, so that a soak can be resumed; nil where the program is
 	// leakrig's own and ends with it.
 	Identity Identity
