@@ -312,20 +312,7 @@ func TestReportWithScript(t *testing.T) {
 // several frames, and moves through them frame by frame and box by box.
 func TestDiffInBrowser(t *testing.T) {
 	t.Parallel()
-	call := func(names ...string) leak.Stack {
-		s := leak.Stack{State: "select"}
-		for _, n := range names {
-			s.Frames = append([]leak.Frame{{Func: "example.com/p." + n, File: "example.com/p/p.go", Line: 3}}, s.Frames...)
-		}
-		return s
-	}
-	d := &leak.Diff{Unit: "goroutines", Source: "dump", From: 10, To: 60, Stacks: []leak.StackGrowth{
-		{Stack: call("main", "serve", "handle", "wait"), From: 0, To: 50}, {Stack: call("main", "serve", "idle"), From: 10, To: 10 - 3},
-	}}
-	var b bytes.Buffer
-	check(t, reports.Diff(&b, reports.DiffInput{Diff: d, Base: "before.txt", Now: "<b>after.txt", Max: 10}))
-	file := filepath.Join(t.TempDir(), "diff.html")
-	check(t, os.WriteFile(file, b.Bytes(), 0o644))
+	file := diffPage(t)
 	for _, script := range []bool{false, true} {
 		p := openPage(t, file, script)
 		readable(t, p)
@@ -682,6 +669,26 @@ func writeReport(t *testing.T, in reports.Input, format string) string {
 	}
 	t.Fatalf("no format %s", format)
 	return ""
+}
+
+// diffPage writes the page of a diff.
+func diffPage(t *testing.T) string {
+	t.Helper()
+	call := func(names ...string) leak.Stack {
+		s := leak.Stack{State: "select"}
+		for _, n := range names {
+			s.Frames = append([]leak.Frame{{Func: "example.com/p." + n, File: "example.com/p/p.go", Line: 3}}, s.Frames...)
+		}
+		return s
+	}
+	d := &leak.Diff{Unit: "goroutines", Source: "dump", From: 10, To: 60, Stacks: []leak.StackGrowth{
+		{Stack: call("main", "serve", "handle", "wait"), From: 0, To: 50}, {Stack: call("main", "serve", "idle"), From: 10, To: 10 - 3},
+	}}
+	var b bytes.Buffer
+	check(t, reports.Diff(&b, reports.DiffInput{Diff: d, Base: "before.txt", Now: "<b>after.txt", Max: 10}))
+	file := filepath.Join(t.TempDir(), "diff.html")
+	check(t, os.WriteFile(file, b.Bytes(), 0o644))
+	return file
 }
 
 func call[P, R any](t *testing.T, ctx context.Context, cmd cdp.Command[P, R], params P) {
