@@ -200,6 +200,7 @@ func conform(t *testing.T, p leak.Provider, run string, nodes int, begun func(le
 			}
 			reachFromEveryNode(t, c)
 			observeKind(t, c)
+			breakKind(t, c)
 		case leak.Observer:
 			observeComponents(t, c, []string{leak.KubeAPIServer}, nil)
 		}

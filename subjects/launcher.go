@@ -219,14 +219,20 @@ func (l *Launcher) start(ctx context.Context, v leak.Variant, around *surroundin
 	if err != nil {
 		return nil, err
 	}
-	if l.Placement == leak.PlacementPod {
-		runner, ok := around.cluster.(leak.PodRunner)
-		if !ok {
-			return nil, leak.WithHint(errors.New("pods do not run on this cluster"), "--placement process runs the subject on this machine")
-		}
-		return runner.RunPod(ctx, launch)
+	launch.Addresses = around.addresses
+	return l.place(ctx, around, launch)
+}
+
+// place starts a program as a process or as a pod.
+func (l *Launcher) place(ctx context.Context, around *surroundings, launch leak.Launch) (leak.Subject, error) {
+	if l.Placement != leak.PlacementPod {
+		return Process{launch, around.kubeconfig}.Start(ctx)
 	}
-	return Process{Launch: launch, Kubeconfig: around.kubeconfig, Addresses: around.addresses}.Start(ctx)
+	runner, ok := around.cluster.(leak.PodRunner)
+	if !ok {
+		return nil, leak.WithHint(errors.New("pods do not run on this cluster"), "--placement process runs the subject on this machine")
+	}
+	return runner.RunPod(ctx, launch)
 }
 
 func (l *Launcher) launch(v leak.Variant, log string) (leak.Launch, error) {

@@ -43,34 +43,6 @@ type Process struct {
 	leak.Launch
 	// Kubeconfig is given as KUBECONFIG; "" hides the user's own behind an empty file.
 	Kubeconfig string
-	// Addresses are those of the dependencies, by name.
-	Addresses map[string]string
-	// Dependency is set for a program that is not measured.
-	Dependency bool
-}
-
-// what names the program in errors.
-func (p Process) what() string {
-	if p.Dependency {
-		return "dependency " + p.Variant
-	}
-	return "subject " + p.Variant
-}
-
-// question is what leakrig asks until the program is ready.
-func (p Process) question() string {
-	if p.Ready == "" {
-		return "connect"
-	}
-	return "GET " + p.Ready
-}
-
-// readiness names the fields of the scenario that question depends on.
-func (p Process) readiness() string {
-	if p.Dependency {
-		return "ready and readyTimeout of the dependency"
-	}
-	return "subject.ready and subject.readyTimeout"
 }
 
 // address is where the program listens.
@@ -90,7 +62,7 @@ func (p Process) Start(ctx context.Context) (leak.Subject, error) {
 	}
 	var args []string
 	for _, arg := range p.Args {
-		args = append(args, fillIn(arg, p.Port, p.Addresses))
+		args = append(args, p.Fill(arg, p.Port))
 	}
 	cmd := exec.Command(p.Program, args...)
 	cmd.Stdout, cmd.Stderr = output, output
@@ -192,7 +164,7 @@ func (p Process) environ() []string {
 		if name == "GODEBUG" {
 			value = leak.WithProfileRate(value)
 		}
-		env = append(env, name+"="+fillIn(value, p.Port, p.Addresses))
+		env = append(env, name+"="+p.Fill(value, p.Port))
 	}
 	return env
 }
@@ -284,7 +256,7 @@ func (r *running) Err() error {
 	if status, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
 		hint = "leakrig did not kill it: the kernel kills processes when memory runs out, see `dmesg`; " + hint
 	}
-	return leak.WithHint(fmt.Errorf("%s died: %s%s", r.process.what(), r.cmd.ProcessState, rundir.LogTail(r.process.Log)), "%s", hint)
+	return leak.WithHint(fmt.Errorf("%s died: %s%s", r.process.What(), r.cmd.ProcessState, rundir.LogTail(r.process.Log)), "%s", hint)
 }
 
 // waitReady polls until the subject answers 200, dies, or takes too long.
@@ -295,7 +267,7 @@ func (r *running) waitReady(ctx context.Context) error {
 	client := httpclient.New(target.Transport())
 	client.Timeout = readyTimeout
 	defer client.CloseIdleConnections()
-	last := "no answer"
+	last := errors.New("no answer")
 	if _, err := url.Parse(target.URL + r.process.Ready); err != nil {
 		return err
 	}
@@ -310,13 +282,13 @@ func (r *running) waitReady(ctx context.Context) error {
 		var redirect *httpclient.RedirectError
 		switch {
 		case errors.As(err, &redirect):
-			last = redirect.Error()
+			last = redirect
 		case err != nil: // it does not listen yet
 		case resp.StatusCode == http.StatusOK:
 			return resp.Body.Close()
 		default:
 			resp.Body.Close()
-			last = "status " + resp.Status
+			last = fmt.Errorf("status %s", resp.Status)
 		}
 		select {
 		case <-r.done:
@@ -325,9 +297,7 @@ func (r *running) waitReady(ctx context.Context) error {
 			if ctx.Err() == context.Canceled {
 				return context.Cause(ctx)
 			}
-			return leak.WithHint(
-				fmt.Errorf("%s did not become ready in %s: %s: %s", r.process.what(), r.process.ReadyTimeout, r.process.question(), last),
-				"see %s; %s change what is waited for", r.process.Log, r.process.readiness())
+			return r.process.NotReady(last)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

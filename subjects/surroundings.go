@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,11 +33,18 @@ type surroundings struct {
 
 // dependency is a program next to the subject.
 type dependency struct {
-	process Process
-	died    func(error)
-	// mu guards the process that runs now, which is nil while a fault keeps it stopped.
-	mu  sync.Mutex
-	now leak.Subject
+	launch leak.Launch
+	place  func(context.Context, leak.Launch) (leak.Subject, error)
+	died   func(error)
+	// mu guards the process that runs now and its target. Both are zero while a fault keeps it stopped.
+	mu     sync.Mutex
+	now    leak.Subject
+	target leak.Target
+}
+
+// downer is a dependency that a fault stops without Stop, because another start would have another address.
+type downer interface {
+	Down(ctx context.Context) (up func(context.Context) error, err error)
 }
 
 // surround starts the dependencies of a variant, one after another. Their logs are next to that of the subject.
@@ -93,29 +99,15 @@ func (l *Launcher) addDependency(ctx context.Context, s *surroundings, d leak.De
 		}
 		address = cluster.Server()
 	case "":
-		if l.Placement == leak.PlacementPod {
-			return leak.WithHint(fmt.Errorf("dependency %s: pods do not reach programs of this machine", d.Name), "use placement process")
-		}
-		program, args, err := l.dependencyProgram(d)
-		if err != nil {
-			return fmt.Errorf("dependency %s: %w", d.Name, err)
-		}
-		one := &dependency{
-			died: func(err error) { s.end(err) },
-			process: Process{Kubeconfig: s.kubeconfig, Addresses: maps.Clone(s.addresses), Dependency: true, Launch: leak.Launch{
-				Variant: d.Name, Program: program, Args: args, Env: d.Env, Port: d.Port, Ready: d.Ready, ReadyTimeout: d.ReadyTimeout.D(), Log: log,
-			}},
-		}
-		if one.process.Port, err = choosePort(d.Port); err != nil { // the same one after each restart
-			return fmt.Errorf("dependency %s: %w", d.Name, err)
-		}
-		if err := one.start(ctx); err != nil {
+		var err error
+		if address, err = l.startDependency(ctx, s, d, log); err != nil {
 			return err
 		}
-		s.all = append(s.all, one)
-		address = one.process.address().String()
 	}
 	if slices.Contains(l.Linked, d.Name) {
+		if l.Placement == leak.PlacementPod {
+			return leak.WithHint(fmt.Errorf("dependency %s: faults do not act on connections of pods", d.Name), "use placement process, or restart instead of network")
+		}
 		link, err := l.Link(address)
 		if err != nil {
 			return fmt.Errorf("dependency %s: %w", d.Name, err)
@@ -124,6 +116,38 @@ func (l *Launcher) addDependency(ctx context.Context, s *surroundings, d leak.De
 	}
 	s.addresses[d.Name] = address
 	return nil
+}
+
+// startDependency starts a dependency where the subject runs, and returns its address.
+func (l *Launcher) startDependency(ctx context.Context, s *surroundings, d leak.Dependency, log string) (string, error) {
+	program, args, err := l.dependencyProgram(d)
+	if err != nil {
+		return "", fmt.Errorf("dependency %s: %w", d.Name, err)
+	}
+	one := &dependency{
+		launch: leak.Launch{
+			Variant: d.Name, Dependency: true, Program: program, Args: args, Env: d.Env, Port: d.Port, Ready: d.Ready, ReadyTimeout: d.ReadyTimeout.D(),
+			Log: log, Addresses: maps.Clone(s.addresses),
+		},
+		place: func(ctx context.Context, launch leak.Launch) (leak.Subject, error) { return l.place(ctx, s, launch) },
+		died:  func(err error) { s.end(err) },
+	}
+	if l.Placement != leak.PlacementPod {
+		if one.launch.Port, err = choosePort(d.Port); err != nil { // the same one after each restart
+			return "", fmt.Errorf("dependency %s: %w", d.Name, err)
+		}
+	}
+	if err := one.start(ctx); err != nil {
+		return "", err
+	}
+	s.all = append(s.all, one)
+	at := one.target.URL
+	if one.target.InCluster != nil {
+		if at, err = one.target.InCluster(ctx); err != nil {
+			return "", fmt.Errorf("dependency %s: %w", d.Name, err)
+		}
+	}
+	return strings.TrimPrefix(at, "http://"), nil
 }
 
 // dependencyProgram returns the binary of a dependency, and its arguments.
@@ -198,18 +222,18 @@ func (l *Launcher) checkDependencies() error {
 
 // start starts the program, and watches it until it is stopped.
 func (d *dependency) start(ctx context.Context) error {
-	if f, err := os.OpenFile(d.process.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+	if f, err := os.OpenFile(d.launch.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 		return err
 	} else if err := f.Close(); err != nil {
 		return err
 	}
-	now, err := d.process.Start(ctx)
+	now, err := d.place(ctx, d.launch)
 	if err != nil {
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.now = now
+	d.now, d.target = now, now.Target()
 	go func() {
 		<-now.Done()
 		if err := now.Err(); err != nil { // nil if it was stopped
@@ -222,7 +246,7 @@ func (d *dependency) start(ctx context.Context) error {
 func (d *dependency) stop(ctx context.Context) error {
 	d.mu.Lock()
 	now := d.now
-	d.now = nil
+	d.now, d.target = nil, leak.Target{}
 	d.mu.Unlock()
 	if now == nil {
 		return nil
@@ -230,21 +254,22 @@ func (d *dependency) stop(ctx context.Context) error {
 	return now.Stop(ctx)
 }
 
-// target is the dependency's, without a process while it is stopped.
-func (d *dependency) target() leak.Target {
+// down stops the program for a fault. up starts it again at the same address.
+func (d *dependency) down(ctx context.Context) (up func(context.Context) error, err error) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.now == nil {
-		return leak.Target{}
+	now := d.now
+	d.mu.Unlock()
+	if now, ok := now.(downer); ok {
+		return now.Down(ctx)
 	}
-	return d.now.Target()
+	return d.start, d.stop(ctx)
 }
 
 // down stops a dependency or a part of the cluster.
 func (s *surroundings) down(ctx context.Context, p leak.Part) (up func(context.Context) error, err error) {
 	for _, d := range s.all {
-		if d.process.Variant == p.Name {
-			return d.start, d.stop(ctx)
+		if d.launch.Variant == p.Name {
+			return d.down(ctx)
 		}
 	}
 	cluster, ok := s.cluster.(leak.Breakable)
@@ -259,7 +284,9 @@ func (s *surroundings) with(t leak.Target) leak.Target {
 	t.Down, t.Links = s.down, s.links
 	t.Dependencies = map[string]leak.Target{}
 	for _, d := range s.all {
-		t.Dependencies[d.process.Variant] = d.target()
+		d.mu.Lock()
+		t.Dependencies[d.launch.Variant] = d.target
+		d.mu.Unlock()
 	}
 	return t
 }
@@ -364,22 +391,4 @@ func (s *surrounded) Err() error {
 // Stop ends the subject, then its dependencies.
 func (s *surrounded) Stop(ctx context.Context) error {
 	return errors.Join(s.Subject.Stop(ctx), s.around.stop(ctx))
-}
-
-// Names in the arguments and the environment of a program, which leakrig replaces at its start.
-const portName = "port"
-
-// fillIn replaces $(port) and the $(NAME.addr) of dependencies.
-func fillIn(text string, port int, addresses map[string]string) string {
-	if !strings.Contains(text, "$(") {
-		return text
-	}
-	pairs := []string{"$(" + portName + ")", fmt.Sprint(port)}
-	for name, address := range addresses {
-		pairs = append(pairs, "$("+name+".addr)", address)
-		if host, port, err := net.SplitHostPort(address); err == nil {
-			pairs = append(pairs, "$("+name+".host)", host, "$("+name+".port)", port)
-		}
-	}
-	return strings.NewReplacer(pairs...).Replace(text)
 }

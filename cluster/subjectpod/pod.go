@@ -83,6 +83,7 @@ type Pod struct {
 	objects string
 	name    string // the pod's
 	node    string
+	service string // address of the Service of a dependency, "" for a subject
 	target  leak.Target
 
 	stop  context.CancelFunc // ends port-forward, log and watch
@@ -118,7 +119,10 @@ func (p *Pod) create(ctx context.Context, image string) error {
 	}, metav1.CreateOptions{})
 	_, err4 := p.Client.AppsV1().Deployments(p.Namespace).Create(ctx, deployment, metav1.CreateOptions{})
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return fmt.Errorf("create the subject's objects: %w", err)
+		return fmt.Errorf("create the objects of %s: %w", p.launch.What(), err)
+	}
+	if p.launch.Dependency {
+		return p.createService(ctx)
 	}
 	return nil
 }
@@ -135,11 +139,11 @@ func (p *Pod) role() *rbacv1.Role {
 	return role
 }
 
-// args are the arguments, with the port in place of $(port).
+// args are the arguments, with ports and addresses filled in.
 func (p *Pod) args() []string {
 	var args []string
 	for _, arg := range p.launch.Args {
-		args = append(args, strings.ReplaceAll(arg, "$(port)", strconv.Itoa(int(p.port))))
+		args = append(args, p.launch.Fill(arg, int(p.port)))
 	}
 	return args
 }
@@ -203,12 +207,14 @@ func (p *Pod) env() []corev1.EnvVar {
 	}
 	for name, value := range p.launch.Env {
 		if name != "GODEBUG" {
-			env = append(env, corev1.EnvVar{Name: name, Value: value})
+			env = append(env, corev1.EnvVar{Name: name, Value: p.launch.Fill(value, int(p.port))})
 		}
 	}
 	slices.SortFunc(env, func(a, b corev1.EnvVar) int { return strings.Compare(a.Name, b.Name) })
 	return env
 }
+
+var errNoPod = errors.New("no pod yet")
 
 // Current finds the pod of this subject. It is an error when there is none.
 func (p *Pod) Current(ctx context.Context) (*corev1.Pod, error) {
@@ -217,7 +223,7 @@ func (p *Pod) Current(ctx context.Context) (*corev1.Pod, error) {
 		return nil, err
 	}
 	if len(list.Items) == 0 {
-		return nil, errors.New("no pod yet")
+		return nil, errNoPod
 	}
 	return &list.Items[0], nil
 }
@@ -239,7 +245,11 @@ func (p *Pod) start(ctx context.Context) error {
 			if found.Spec.NodeName != "" {
 				p.name, p.node = found.Name, found.Spec.NodeName
 				if err = p.reach(ctx); err == nil {
-					return p.follow(ctx)
+					err = p.follow(ctx)
+					if err == nil && p.launch.Dependency {
+						err = p.served(ctx)
+					}
+					return err
 				}
 				if found.Status.Phase == corev1.PodRunning {
 					last = err
@@ -252,8 +262,7 @@ func (p *Pod) start(ctx context.Context) error {
 				return context.Cause(ctx)
 			}
 			p.saveLog(context.WithoutCancel(ctx))
-			return leak.WithHint(fmt.Errorf("subject %s did not become ready in %s: GET %s: %w", p.launch.Variant, p.launch.ReadyTimeout, p.launch.Ready, last),
-				"see %s; subject.ready and subject.readyTimeout change what is waited for", p.launch.Log)
+			return p.launch.NotReady(last)
 		case <-time.After(readyPoll):
 		}
 	}
@@ -286,9 +295,12 @@ func (p *Pod) reach(ctx context.Context) error {
 	return nil
 }
 
-// address returns where other pods reach the subject. The kubelet reports it about a second after the subject has
+// address returns where other pods reach the program: its Service, or the pod itself. The kubelet reports it about a second after the subject has
 // started to answer.
 func (p *Pod) address(ctx context.Context) (string, error) {
+	if p.service != "" {
+		return p.service, nil
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("the kubelet reports none"))
 	defer cancel()
 	for {
@@ -305,6 +317,9 @@ func (p *Pod) address(ctx context.Context) (string, error) {
 }
 
 func (p *Pod) askReady(ctx context.Context) error {
+	if p.launch.Ready == "" {
+		return p.accepts(ctx)
+	}
 	client := httpclient.New(p.target.Transport())
 	client.Timeout = 5 * time.Second
 	resp, err := httpclient.Get(ctx, client, p.target.URL+p.launch.Ready, nil)
@@ -383,7 +398,7 @@ func (p *Pod) died(how string) error {
 	if limit := p.launch.Limits["memory"]; strings.Contains(how, "OOMKilled") || limit != "" && strings.Contains(how, "exit code 137") {
 		hint = fmt.Sprintf("the kernel kills it when its memory reaches the limit (%s): subject.limits in the scenario raises the limit; %s", cmp.Or(limit, "the node's memory"), hint)
 	}
-	return leak.WithHint(fmt.Errorf("subject %s died: %s%s", p.launch.Variant, how, rundir.LogTail(p.launch.Log)), "%s", hint)
+	return leak.WithHint(fmt.Errorf("%s died: %s%s", p.launch.What(), how, rundir.LogTail(p.launch.Log)), "%s", hint)
 }
 
 func (p *Pod) followLog(ctx context.Context) {
@@ -499,11 +514,12 @@ func (p *Pod) Stop(ctx context.Context) error {
 	o := metav1.DeleteOptions{PropagationPolicy: &propagation}
 	err := errors.Join(
 		apiserver.IgnoreNotFound(p.Client.AppsV1().Deployments(p.Namespace).Delete(ctx, p.objects, o)),
+		apiserver.IgnoreNotFound(p.Client.CoreV1().Services(p.Namespace).Delete(ctx, p.objects, o)),
 		apiserver.IgnoreNotFound(p.Client.RbacV1().RoleBindings(p.Namespace).Delete(ctx, p.objects, o)),
 		apiserver.IgnoreNotFound(p.Client.RbacV1().Roles(p.Namespace).Delete(ctx, p.objects, o)),
 		apiserver.IgnoreNotFound(p.Client.CoreV1().ServiceAccounts(p.Namespace).Delete(ctx, p.objects, o)))
 	if err != nil {
-		return errors.Join(died, fmt.Errorf("delete the subject's objects: %w", err))
+		return errors.Join(died, fmt.Errorf("delete the objects of %s: %w", p.launch.What(), err))
 	}
 	return died
 }

@@ -147,6 +147,7 @@ func TestKind(t *testing.T) {
 	began := time.Now()
 	measure("process on kind", "process", "--cluster", "kind", "--reuse", "--placement", "process")
 	t.Logf("a run that reuses the cluster took %s", time.Since(began).Round(time.Second))
+	dependenciesAsPods(t)
 	// A leakrig killed under load there leaves its namespace to the next run.
 	onExisting := []string{"--cluster", "existing", "--kubeconfig", kept[1]}
 	setenv(t, "TMPDIR", t.TempDir()) // its scratch folder is too young for the next run to remove
@@ -176,6 +177,29 @@ func TestKind(t *testing.T) {
 	}
 	if r := run(t, "clean"); r.code != 0 || !strings.Contains(r.stdout, "removed cluster leakrig-kept-") {
 		t.Error(r)
+	}
+}
+
+// dependenciesAsPods runs a subject as a pod on the kept cluster with two dependencies. It reaches the first one through the
+// second one, before and after the second one was restarted.
+func dependenciesAsPods(t *testing.T) {
+	t.Helper()
+	file, runs := filepath.Join(root, "internal", "e2e", "testdata", "relay.yaml"), t.TempDir()
+	r := run(t, "run", file, "--cluster", "kind", "--reuse", "--runs-dir", runs)
+	if r.code != leak.ExitMet && r.code != leak.ExitInconclusive { // some operations fail, as they should
+		t.Fatal(r)
+	}
+	dir := runDir(t, runs)
+	for _, s := range readRecord(t, dir).Variants[0].Snapshots[1:] {
+		// Three seconds before the restart are 30 operations.
+		if posts, restarts := s.Load[0], s.Load[1]; posts.Failed == 0 || posts.Succeeded < 60 || restarts.Succeeded != 1 {
+			t.Errorf("round %d: %+v", s.Round, s.Load)
+		}
+	}
+	for _, name := range []string{"first", "second"} {
+		if info, err := os.Stat(dir.Path("only", name+".log")); err != nil || info.Size() == 0 {
+			t.Errorf("log of %s: %v", name, err)
+		}
 	}
 }
 
