@@ -169,7 +169,7 @@ func growthGates(f *leak.Finding, s, tail series, all, end stats.Line, alpha flo
 		},
 		{
 			compare("tail net growth", tail.rate(), "≤", bound, unit, "the same from end to end, which one big step cannot hide from; clean needs it"),
-			holds, either, "one step in the last rounds is over the bound; " + more + " show whether it repeats",
+			holds, either, "one step in the last rounds is over the bound; " + more + " would show whether it repeats",
 		},
 		{
 			compare("upper limit", upper, "≤", bound, unit, "growth per operation that is still possible: upper end of the 95 % interval over all points or over the tail, the smaller one; clean needs it"),

@@ -63,8 +63,7 @@ nightly_simulations() {
 }
 nightly_repeats() {
 	step "repeats, large fleets, signals at any moment, long soaks, reproducible images"
-	# A thousand processes that are read every four seconds need more than two cores.
-	export LEAKRIG_FLEET=long LEAKRIG_REPEATS=${LEAKRIG_REPEATS:-20} LEAKRIG_FLEET_SIZE=${LEAKRIG_FLEET_SIZE:-1000} LEAKRIG_SOAK=${LEAKRIG_SOAK:-12m}
+	export LEAKRIG_REPEATS=${LEAKRIG_REPEATS:-20} LEAKRIG_FLEET_SIZE=${LEAKRIG_FLEET_SIZE:-1000} LEAKRIG_SOAK=${LEAKRIG_SOAK:-12m}
 	e2e '^Test(Nightly.*|Calibration|Fleet|FleetPods|Soak)$' '^$' ./internal/e2e ./cluster/nodeimage
 }
 nightly_healthy() {

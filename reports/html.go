@@ -378,9 +378,9 @@ func newVariantStacks(x variant, sources rundir.Sources, leaking int) variantSta
 			}
 			l.Stacks[i].locate(x.Record.Binary(l.Stacks[i].Probe), sources, most)
 			l.Stacks[i].Excerpts = slices.DeleteFunc(l.Stacks[i].Excerpts, func(e excerpt) bool {
-				again := e.Creator && shown[e.Position]
+				seen := e.Creator && shown[e.Position]
 				shown[e.Position] = shown[e.Position] || e.Creator
-				return again
+				return seen
 			})
 		}
 	}
@@ -585,7 +585,7 @@ func modules(v view) (built, rest []moduleRow, more int) {
 
 func commands(v view) []command {
 	list := []command{
-		{"Run it again", v.again()},
+		{"Run it again", v.rerun()},
 		{"Decide again from this record", "leakrig judge " + ShellPath(v.RunDir)},
 	}
 	if line, ok := v.reproduce(); ok {

@@ -209,7 +209,7 @@ func markdownSource(b *bytes.Buffer, s leak.Stack, info leak.SubjectInfo, source
 }
 
 func markdownReproduce(b *bytes.Buffer, v view) {
-	lines := []string{v.again()}
+	lines := []string{v.rerun()}
 	if line, ok := v.reproduce(); ok {
 		lines = append(lines, line)
 	}

@@ -197,7 +197,7 @@ func (v view) Answer() Answer {
 		if f := v.Record.Failure; f != nil {
 			a.Why = oneLine(f.Message)
 		}
-		a.Next = append(a.Next, AnswerCommand{"Run it again", v.again()})
+		a.Next = append(a.Next, AnswerCommand{"Run it again", v.rerun()})
 		return a
 	}
 	a.Variant, a.Outcome = x.Name, x.Verdict.Outcome
@@ -365,7 +365,7 @@ func (x variant) costOf(f *leak.Finding) string {
 		if text == "–" {
 			text = rate(f.PerOperation, f.Unit)
 		}
-		if f.Unit != "bytes" && f.Unit != "" {
+		if f.Unit != "bytes" && f.Unit != "seconds" && f.Unit != "" { // which the number already names
 			text += " " + f.Unit
 		}
 		text += " per operation"
@@ -552,16 +552,16 @@ func (v view) next(x variant, fix *twin) []AnswerCommand {
 		}
 	}
 	if m := suggested.FindStringSubmatch(x.Verdict.Reason); m != nil && x.Verdict.Outcome == leak.Inconclusive {
-		list = append(list, AnswerCommand{"Decide with more operations", v.againWith("--"+m[1], m[2])})
+		list = append(list, AnswerCommand{"Decide with more operations", v.rerunWith("--"+m[1], m[2])})
 	}
 	if x.Verdict.Outcome == leak.Leaking && v.RunDir != "" {
 		list = append(list, AnswerCommand{"Compare with known leaks", "leakrig explain " + ShellPath(v.RunDir)})
 		if len(v.Variants) == 1 || fix == nil {
-			list = append(list, AnswerCommand{"See whether it repeats", v.again()})
+			list = append(list, AnswerCommand{"See whether it repeats", v.rerun()})
 		}
 	}
 	if len(list) == 0 {
-		list = append(list, AnswerCommand{"Run it again", v.again()})
+		list = append(list, AnswerCommand{"Run it again", v.rerun()})
 	}
 	return list
 }

@@ -77,12 +77,12 @@ func (x variant) top(probe string) (leak.StackGrowth, bool) {
 	return leak.StackGrowth{}, false
 }
 
-// again returns the command that made the run.
-func (v view) again() string { return v.againWith("", "") }
+// rerun returns the command that made the run.
+func (v view) rerun() string { return v.rerunWith("", "") }
 
-// againWith returns the command that made the run with a flag set, if it is not "". Flags come before the command of an
+// rerunWith returns the command that made the run with a flag set, if it is not "". Flags come before the command of an
 // observation.
-func (v view) againWith(flag, value string) string {
+func (v view) rerunWith(flag, value string) string {
 	args := slices.Clone(v.Record.Args)
 	if len(args) == 0 {
 		args = []string{"run", v.Name()}

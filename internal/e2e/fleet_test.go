@@ -48,11 +48,15 @@ func envInt(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// fleetTime returns the time scale. By default, leaks and sweeps are seconds apart, so that the test takes one or two
-// minutes. LEAKRIG_FLEET=long uses production times, which take a quarter of an hour.
-func fleetTime() (leaks, every, during, tick time.Duration) {
-	if os.Getenv("LEAKRIG_FLEET") == "long" {
+// fleetTime returns the time scale for a number of processes. By default, leaks and sweeps are seconds apart, so that the
+// test takes one or two minutes. Two cores read a thousand processes in about ten seconds. LEAKRIG_FLEET=long uses
+// production times, which take a quarter of an hour.
+func fleetTime(size int) (leaks, every, during, tick time.Duration) {
+	switch {
+	case os.Getenv("LEAKRIG_FLEET") == "long":
 		return time.Minute, time.Minute, 15 * time.Minute, 5 * time.Second
+	case size > 200:
+		return 20 * time.Second, 20 * time.Second, 5 * time.Minute, 2 * time.Second
 	}
 	return 4 * time.Second, 4 * time.Second, time.Minute, 500 * time.Millisecond
 }
@@ -62,7 +66,7 @@ func fleetTime() (leaks, every, during, tick time.Duration) {
 // processes; a benchmark also limits CPU and time.
 func TestFleet(t *testing.T) {
 	size := envInt(t, "LEAKRIG_FLEET_SIZE", 100)
-	leaks, every, during, tick := fleetTime()
+	leaks, every, during, tick := fleetTime(size)
 	leaky := map[int]string{17: "goroutines", size / 2: "goroutines", size - 1: "goroutines", 18: "bytes", size/2 + 1: "bytes"}
 	flags := map[string]string{"goroutines": "-leak", "bytes": "-heap"}
 	at := map[string]string{"goroutines": "main.forgotten", "bytes": "main.remember"}
@@ -140,7 +144,7 @@ func TestFleet(t *testing.T) {
 func TestFleetPods(t *testing.T) {
 	const restarted, gone = 5, 6
 	size := envInt(t, "LEAKRIG_FLEET_SIZE", 100)
-	leaks, every, during, tick := fleetTime()
+	leaks, every, during, tick := fleetTime(size)
 	if during == time.Minute { // the API server needs part of the CPU
 		leaks, every, during = 2*leaks, 2*every, 2*during
 	}

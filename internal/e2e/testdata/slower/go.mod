@@ -1,0 +1,3 @@
+module example.com/slower
+
+go 1.26
