@@ -82,8 +82,8 @@ func (c *Latency) Check(of leak.Evidence) leak.Finding {
 		value float64
 		doc   string
 	}{
-		{"p50", c.P50, typical(rounds, func(l leak.Latency) float64 { return l.P50 }), "median latency of the rounds, the median of them by operations, against the bound"},
-		{"p99", c.P99, typical(rounds, func(l leak.Latency) float64 { return l.P99 }), "99th percentile of the rounds, the median of them by operations, against the bound"},
+		{"p50", c.P50, typical(rounds, func(l leak.Latency) float64 { return l.P50 }), "median latency of a typical round, the median over the rounds weighted by operations, against the bound"},
+		{"p99", c.P99, typical(rounds, func(l leak.Latency) float64 { return l.P99 }), "99th percentile of a typical round, the median over the rounds weighted by operations, against the bound"},
 		{"max", c.Max, largest(rounds), "largest latency of an operation, against the bound"},
 	} {
 		if b.bound == 0 {

@@ -34,7 +34,7 @@ func networkFaults() []string {
 // Network disturbs connections.
 type Network struct {
 	Fault  string        `yaml:"fault" doc:"cut, reset, half-open, delay or bandwidth"`
-	Behind string        `yaml:"of,omitempty" doc:"disturbs the subject's connections to this dependency, or to kube-apiserver (default: the load's connections to the subject)"`
+	Behind string        `yaml:"of,omitempty" doc:"a dependency, or kube-apiserver: the fault acts on the subject's connections to it (default: on the load's connections to the subject)"`
 	Delay  leak.Duration `yaml:"delay,omitempty" doc:"for delay: added to every packet of the answers"`
 	Jitter leak.Duration `yaml:"jitter,omitempty" doc:"for delay: random part of it, added or subtracted"`
 	Rate   leak.Quantity `yaml:"rate,omitempty" doc:"for bandwidth: bytes per second and connection, as in 64KiB"`
