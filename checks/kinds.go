@@ -15,7 +15,7 @@ func Kinds() []leak.Kind[leak.Check] {
 			Name: "growth",
 			Doc: "A bound on the growth of a metric per operation. " +
 				"Leaking needs a slope over the bound and a sustained trend (Theil–Sen, Mann–Kendall) that neither slows down nor drains; " +
-				"clean needs growth over the bound to be ruled out; everything else is inconclusive. It needs at least 5 rounds.",
+				"clean needs a confidence interval that rules out growth over the bound; everything else is inconclusive. It needs at least 5 rounds.",
 			New: func() leak.Check { return &Growth{} },
 		},
 		{
@@ -47,7 +47,7 @@ func Kinds() []leak.Kind[leak.Check] {
 		{
 			Name: "errors",
 			Doc: "A bound on the share of operations that fail. " +
-				"Without it, more than 1 % of failed operations leave clean undecided. With it, failures within the bound are part of the load, and more of them are not as expected.",
+				"Without it, more than 1 % of failed operations make a clean variant inconclusive. With it, failures within the bound count as part of the load, and a larger share is not as expected.",
 			New: func() leak.Check { return &Errors{} },
 		},
 	}

@@ -19,7 +19,7 @@ const perThousand = 1000
 // Latency bounds how long operations take, and by how much that grows.
 type Latency struct {
 	Action string        `yaml:"action,omitempty" doc:"action of the round (default: the one whose operations count)"`
-	P50    leak.Duration `yaml:"p50,omitempty" doc:"maximum median latency of a round: of the rounds, weighted by their operations, the median counts"`
+	P50    leak.Duration `yaml:"p50,omitempty" doc:"maximum median latency of a typical round: the median over the rounds, weighted by their operations"`
 	P99    leak.Duration `yaml:"p99,omitempty" doc:"maximum 99th percentile of a round, in the same way"`
 	Max    leak.Duration `yaml:"max,omitempty" doc:"maximum latency of any operation"`
 	Growth leak.Duration `yaml:"growth,omitempty" doc:"maximum growth of the median latency per 1,000 operations, judged as a trend"`
@@ -82,8 +82,8 @@ func (c *Latency) Check(of leak.Evidence) leak.Finding {
 		value float64
 		doc   string
 	}{
-		{"p50", c.P50, typical(rounds, func(l leak.Latency) float64 { return l.P50 }), "median latency of the rounds, the median of them by operations, against the bound"},
-		{"p99", c.P99, typical(rounds, func(l leak.Latency) float64 { return l.P99 }), "99th percentile of the rounds, the median of them by operations, against the bound"},
+		{"p50", c.P50, typical(rounds, func(l leak.Latency) float64 { return l.P50 }), "median latency of a typical round, the median over the rounds weighted by operations, against the bound"},
+		{"p99", c.P99, typical(rounds, func(l leak.Latency) float64 { return l.P99 }), "99th percentile of a typical round, the median over the rounds weighted by operations, against the bound"},
 		{"max", c.Max, largest(rounds), "largest latency of an operation, against the bound"},
 	} {
 		if b.bound == 0 {
@@ -113,7 +113,7 @@ func (c *Latency) Check(of leak.Evidence) leak.Finding {
 // Errors bounds the share of operations that fail.
 type Errors struct {
 	Action string  `yaml:"action,omitempty" doc:"action of the round (default: all actions together)"`
-	Max    float64 `yaml:"max" doc:"maximum share of failed operations, as in 0.05; operations within it do not spoil the load"`
+	Max    float64 `yaml:"max" doc:"maximum share of failed operations, as in 0.05; failures within it count as part of the load"`
 }
 
 // ReadsLoad returns the judged action.

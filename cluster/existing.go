@@ -21,7 +21,7 @@ func existingKind(o Options) leak.Kind[leak.Provider] {
 	return leak.Kind[leak.Provider]{
 		Name: "existing",
 		Doc: "An existing cluster, by --kubeconfig and --context; in a pod without these flags, the cluster of the pod. " +
-			"The run creates its own namespace; everything in it has the label " + leak.RunLabel + ", and it is gone afterwards. " +
+			"The run creates its own namespace; everything in it has the label " + leak.RunLabel + ". leakrig deletes it after the run. " +
 			"A context that looks like production is refused without --yes.",
 		New: func() leak.Provider { return &Existing{Options: o} },
 	}

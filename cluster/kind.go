@@ -44,8 +44,8 @@ func kindKind(o Options) leak.Kind[leak.Provider] {
 	return leak.Kind[leak.Provider]{
 		Name: "kind",
 		Doc: "A cluster with nodes, as containers of docker or podman (sigs.k8s.io/kind). " +
-			"The node image is the one that `leakrig node-image build` made, or kind's own where it can be pulled. " +
-			"The user's kubeconfig is never touched.",
+			"The node image is the one that `leakrig node-image build` made, or kind's own if it can be pulled. " +
+			"leakrig never changes your kubeconfig.",
 		New: func() leak.Provider { return &Kind{Options: o} },
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 var networkKind = leak.Kind[leak.Action]{
 	Name: "network",
-	Doc: "Disturbs the network between the load and the subject, or between the subject and what it uses, while other actions run. " +
+	Doc: "Disturbs the network between the load and the subject, or between the subject and its dependencies or the API server, while other actions run. " +
 		"These connections go through a proxy in leakrig's process; probes do not. " +
 		"cut refuses new connections and closes open ones; reset resets them; half-open drops all data and keeps them open; delay and bandwidth slow them down.",
 	New: func() leak.Action { return &Network{} },
@@ -34,10 +34,10 @@ func networkFaults() []string {
 // Network disturbs connections.
 type Network struct {
 	Fault  string        `yaml:"fault" doc:"cut, reset, half-open, delay or bandwidth"`
-	Behind string        `yaml:"of,omitempty" doc:"disturbs the subject's connections to this dependency, or to kube-apiserver (default: the load's connections to the subject)"`
-	Delay  leak.Duration `yaml:"delay,omitempty" doc:"of delay: added to every packet of the answers"`
-	Jitter leak.Duration `yaml:"jitter,omitempty" doc:"of delay: random part of it, added or subtracted"`
-	Rate   leak.Quantity `yaml:"rate,omitempty" doc:"of bandwidth: bytes per second and connection, as in 64KiB"`
+	Behind string        `yaml:"of,omitempty" doc:"a dependency, or kube-apiserver: the fault acts on the subject's connections to it (default: on the load's connections to the subject)"`
+	Delay  leak.Duration `yaml:"delay,omitempty" doc:"for delay: added to every packet of the answers"`
+	Jitter leak.Duration `yaml:"jitter,omitempty" doc:"for delay: random part of it, added or subtracted"`
+	Rate   leak.Quantity `yaml:"rate,omitempty" doc:"for bandwidth: bytes per second and connection, as in 64KiB"`
 	timing `yaml:",inline"`
 }
 

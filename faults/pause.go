@@ -11,8 +11,8 @@ import (
 
 var pauseKind = leak.Kind[leak.Action]{
 	Name: "pause",
-	Doc: "Freezes the process of the subject or of a dependency (SIGSTOP) while other actions run, and continues it. " +
-		"Its connections stay open, and nobody answers.",
+	Doc: "Freezes the process of the subject or of a dependency (SIGSTOP) while other actions run, and resumes it. " +
+		"Its connections stay open without answers.",
 	New: func() leak.Action { return &Pause{} },
 }
 

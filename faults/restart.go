@@ -12,8 +12,8 @@ import (
 
 var restartKind = leak.Kind[leak.Action]{
 	Name: "restart",
-	Doc: "Stops a dependency, pods, or the API server of the cluster while other actions run, and starts it again. " +
-		"An injection ends when it is ready. Deleted pods are replaced by their controller.",
+	Doc: "Stops a dependency, pods, or the API server of the cluster while other actions run, and starts them again. " +
+		"An injection ends when they are ready. Deleted pods are replaced by their controller.",
 	New: func() leak.Action { return &Restart{timing: timing{For: leak.Duration(time.Second)}} },
 }
 
@@ -26,7 +26,7 @@ const (
 // Restart stops and starts a part.
 type Restart struct {
 	Name      string `yaml:"of,omitempty" doc:"a dependency, or kube-apiserver"`
-	Selector  string `yaml:"selector,omitempty" doc:"label selector of pods to delete, as in app=web, instead of of"`
+	Selector  string `yaml:"selector,omitempty" doc:"label selector of pods to delete, as in app=web; not together with of:"`
 	Namespace string `yaml:"namespace,omitempty" doc:"namespace of these pods (default: that of the run)"`
 	timing    `yaml:",inline"`
 }

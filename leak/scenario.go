@@ -32,7 +32,7 @@ type Spec struct {
 	Cluster      *ClusterSpec      `yaml:"cluster,omitempty" doc:"the cluster that the subject uses (default: none)"`
 	Fixtures     Fixtures          `yaml:"fixtures,omitempty" doc:"objects that are created before the subject starts"`
 	Subject      SubjectSpec       `yaml:"subject" doc:"the program or the components of the cluster under observation"`
-	Dependencies []Dependency      `yaml:"dependencies,omitempty" doc:"programs that the subject needs: each starts before the subject, and anew for every variant"`
+	Dependencies []Dependency      `yaml:"dependencies,omitempty" doc:"programs that the subject needs: leakrig starts each before the subject, and restarts it for every variant"`
 
 	Variants  []Variant       `yaml:"variants" doc:"builds or configurations of the subject, each with an expected outcome"`
 	Warmup    Warmup          `yaml:"warmup,omitempty" doc:"rounds before the baseline that are discarded"`
@@ -52,7 +52,7 @@ type Spec struct {
 	Checks    []Block[Check]  `yaml:"checks" doc:"conditions that decide the outcome"`
 	Allow     []Allowance     `yaml:"allow,omitempty" doc:"known leaks that do not count in variants that are expected clean, by stack"`
 
-	Attribution Attribution `yaml:"attribution,omitempty" doc:"whose code reports name"`
+	Attribution Attribution `yaml:"attribution,omitempty" doc:"which code the reports name"`
 }
 
 // Values of Spec.Holders.
@@ -163,7 +163,7 @@ func (s SubjectSpec) Addresses() []string {
 // Dependency is a program next to the subject, or the address of a server that runs already. Exactly one of Build,
 // Command and Address is set.
 type Dependency struct {
-	Name         string            `yaml:"name" doc:"name in $(NAME.addr), in faults and of the log"`
+	Name         string            `yaml:"name" doc:"name in $(NAME.addr) and in faults, and of the log file"`
 	Build        string            `yaml:"build,omitempty" doc:"a folder with one main package, as in subject.build"`
 	Modfile      string            `yaml:"modfile,omitempty" doc:"go.mod of the program, a file in its folder"`
 	Command      []string          `yaml:"command,omitempty" doc:"a local program and its arguments, instead of build"`
@@ -179,7 +179,7 @@ type Dependency struct {
 type Access struct {
 	CA        string `yaml:"ca,omitempty" doc:"PEM file with the certificate authorities of the server"`
 	Cert      string `yaml:"cert,omitempty" doc:"PEM file with the client's certificate"`
-	Key       string `yaml:"key,omitempty" doc:"PEM file with its key"`
+	Key       string `yaml:"key,omitempty" doc:"PEM file with the key of this certificate"`
 	TokenFile string `yaml:"tokenFile,omitempty" doc:"file with a bearer token"`
 	Insecure  bool   `yaml:"insecure,omitempty" doc:"accept any certificate"`
 }

@@ -8,7 +8,7 @@ import (
 // SoakSpec starts the rounds of a scenario at fixed times.
 type SoakSpec struct {
 	Every Duration `yaml:"every" json:"every" doc:"interval between the starts of rounds; a late round starts at once"`
-	For   Duration `yaml:"for" json:"for" doc:"duration after which no round starts, without the time in which leakrig did not run"`
+	For   Duration `yaml:"for" json:"for" doc:"duration after which no round starts, not counting the time in which leakrig did not run"`
 }
 
 // Bounds of a soak. The one on Every keeps a soak that goes on from looking like a run that ended long ago.

@@ -19,8 +19,8 @@ import (
 
 var cancelKind = leak.Kind[leak.Action]{
 	Name: "cancel",
-	Doc: "Abandons an HTTP request to the subject per operation, on a separate connection: amid its headers, amid its body, " +
-		"while it waits for the answer, or amid the answer. An operation fails if the subject is faster.",
+	Doc: "Abandons an HTTP request to the subject per operation, on a separate connection: in the middle of its headers or " +
+		"its body, while it waits for the answer, or in the middle of the answer. An operation fails if the subject answers first.",
 	New: func() leak.Action {
 		return &Cancel{
 			Method: http.MethodPost, At: atBody, After: leak.Duration(100 * time.Millisecond), Status: http.StatusOK, pace: defaultPace(),
@@ -47,8 +47,8 @@ type Cancel struct {
 	Path    string            `yaml:"path" doc:"path and query below the subject's address"`
 	Headers map[string]string `yaml:"headers,omitempty" doc:"request headers"`
 	Body    string            `yaml:"body,omitempty" doc:"request body (default: 64 KiB of zeros with at: body, none otherwise)"`
-	At      string            `yaml:"at,omitempty" doc:"headers: half of the headers are sent; body: half of the body; wait: all of the request; answer: the headers of the answer have arrived"`
-	After   leak.Duration     `yaml:"after,omitempty" doc:"time from then to the end of the connection"`
+	At      string            `yaml:"at,omitempty" doc:"headers: after half of the headers; body: after half of the body; wait: after the whole request; answer: after the headers of the answer"`
+	After   leak.Duration     `yaml:"after,omitempty" doc:"time from that moment to the end of the connection"`
 	Reset   bool              `yaml:"reset,omitempty" doc:"reset the connection instead of closing it"`
 	Status  int               `yaml:"status,omitempty" doc:"with at: answer: expected status, as in 101 for a WebSocket; operations with another one fail"`
 	pace    `yaml:",inline"`

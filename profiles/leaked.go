@@ -10,7 +10,7 @@ import (
 
 var leakedKind = leak.Kind[leak.Probe]{
 	Name: "leaked",
-	Doc: "Goroutines that the runtime has found to be leaked: blocked forever on something unreachable. " +
+	Doc: "Goroutines that the runtime has found to be leaked: blocked forever on an unreachable object. " +
 		"Go 1.27 serves the profile. Go 1.26 serves it if the program was built with GOEXPERIMENT=goroutineleakprofile, which leakrig sets for its subjects. " +
 		"It misses goroutines that a global variable, a timer or a socket still reaches. Each reading runs a garbage collection.",
 	Metrics: []leak.Metric{{Name: "count", Unit: "goroutines", Doc: "unreachable goroutines"}},

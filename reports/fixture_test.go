@@ -81,7 +81,7 @@ func fixture() Input {
 	}}}
 	in.Record.Variants[0].Holders = fixtureHolders()
 	in.Verdict.Variants[0].Holders = in.Record.Variants[0].Holders
-	in.Record.Variants[3].Warnings = []string{"round 6 had not settled after 30s: 2 goroutines still came and went"}
+	in.Record.Variants[3].Warnings = []string{"round 6 had not settled after 30s: 2 groups of goroutines were still shrinking"}
 	return in
 }
 
@@ -126,7 +126,7 @@ func (fv fixtureVariant) record(i int, start time.Time) leak.VariantRecord {
 		vr.Snapshots = append(vr.Snapshots, fv.snapshot(i, r, start))
 	}
 	if i == 3 {
-		vr.Snapshots[6].Settle = leak.SettleResult{Reason: "2 goroutines still came and went", Seconds: 30, Polls: 120}
+		vr.Snapshots[6].Settle = leak.SettleResult{Reason: "2 groups of goroutines were still shrinking", Seconds: 30, Polls: 120}
 	}
 	idle := fv.snapshot(i, fixtureRounds, start)
 	idle.Time, idle.Load = idle.Time.Add(10*time.Second), nil
@@ -354,7 +354,7 @@ func failing() Input {
 	leaky.name, leaky.expect, leaky.version = "fixed", leak.ExpectClean, "v0.21.0"
 	in.Record.Variants[1] = leaky.record(1, in.Record.Started)
 	fixed := leaky.verdict(1, in.Record.Variants[1])
-	fixed.Result, fixed.Reason = leak.NotMet, "It should be clean, and goroutines grow by 1 per operation against a bound of 10 in all."
+	fixed.Result, fixed.Reason = leak.NotMet, "It should be clean, but goroutines grow by 1 per operation, above the bound of 10 in total."
 	for i := range fixed.Growing {
 		fixed.Growing[i].Fingerprint = false
 	}

@@ -45,14 +45,14 @@ func (p printer) explanation(x *catalogue.Explanation, top int) {
 	}
 	if len(present) > 0 {
 		p.line("")
-		p.line("in the catalogue, with no more than a healthy process can have")
+		p.line("in the catalogue, with an amount that a healthy process can have")
 	}
 	for _, m := range present {
 		fixed := ""
 		if m.FixedIn != "" {
 			fixed = ", fixed in " + m.FixedIn
 		}
-		p.para("  ", fmt.Sprintf("%s of %s from which it stands out: %s (%s%s)", value(float64(m.N), x.Unit), amount(m.Threshold, x.Unit), m.Title, m.ID, fixed))
+		p.para("  ", fmt.Sprintf("%s, stands out from %s: %s (%s%s)", amount(m.N, x.Unit), value(float64(m.Threshold), x.Unit), m.Title, m.ID, fixed))
 	}
 	if len(x.Unknown) == 0 {
 		return

@@ -498,7 +498,7 @@ func (v view) differing(a, b variant, first string) []moduleDiff {
 }
 
 // sentence is "fixed is clean with k8s.io/apimachinery v0.21.0 instead of v0.18.8; 3 more modules have other versions, and
-// 1 module is in one of the two only".
+// 1 module is in only one of the two".
 func (t *twin) sentence() string {
 	if len(t.Modules) == 0 {
 		return t.clean.Name + " is clean, built from the same modules: its arguments, environment or code differ"
@@ -522,9 +522,9 @@ func (t *twin) sentence() string {
 	}
 	switch {
 	case single == 1:
-		rest = append(rest, "1 module is in one of the two only")
+		rest = append(rest, "1 module is in only one of the two")
 	case single > 1:
-		rest = append(rest, fmt.Sprintf("%d modules are in one of the two only", single))
+		rest = append(rest, fmt.Sprintf("%d modules are in only one of the two", single))
 	}
 	if len(rest) > 0 {
 		text += "; " + strings.Join(rest, ", and ")

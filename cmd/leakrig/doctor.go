@@ -57,9 +57,9 @@ func nodeImageCommand() *cobra.Command {
 	build := &cobra.Command{
 		Use:   "build",
 		Short: "Build the node image if it does not exist",
-		Long: `Build a node image for kind from Debian packages and upstream Go modules at pinned versions, if kind's
-own image cannot be pulled. This needs Linux, root and debootstrap. It reuses unchanged parts of
-earlier builds.`,
+		Long: `Build a node image for kind from Debian packages and upstream Go modules at pinned versions. Use it if
+kind's own image cannot be pulled. The build needs Linux, root and debootstrap, and reuses unchanged
+parts of earlier builds.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cache, err := session.CacheDir()

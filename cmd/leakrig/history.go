@@ -10,12 +10,13 @@ func (a *app) historyCommand() *cobra.Command {
 	var o session.HistoryOptions
 	c := &cobra.Command{
 		Use:   "history [RUNS_DIR]",
-		Short: "Write a page of all runs, night by night, with what changed",
+		Short: "Write a page of all runs, night by night, and of changes between them",
 		Long: `Write a page of all run directories in a folder (default: runs). A board sums up every scenario in one
-sentence. Below, each has a calendar of verdicts, its numbers from run to run with links to the reports,
-changes of their levels with what else changed that night, and what is new since the last expected result.
+sentence. Below it, each scenario has a calendar of verdicts, and charts of its numbers from run to run
+with links to the reports. For each number that changed its level, the page lists what else changed that
+night. It also lists what is new since the last expected result.
 
-A change needs three runs at the new level. history prints those of the newest seven runs, and
+A change needs three runs at the new level. history prints the changes in the newest seven runs, and
 --fail-on-change makes them exit code 1.
 
 The page lists run directories that cannot be read, and altered records and verdicts. The exit code for

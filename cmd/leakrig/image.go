@@ -52,8 +52,8 @@ build subjects from source.`,
 	}
 	c.Flags().StringVarP(&output, "output", "o", "leakrig.tar", "`file` to write to")
 	c.Flags().StringVar(&image.Tag, "tag", "leakrig.local/leakrig:latest", "name of the image")
-	c.Flags().StringVar(&image.Binary, "rig", "", "leakrig binary, a `file` (default: the running one)")
+	c.Flags().StringVar(&image.Binary, "rig", "", "`file` of the leakrig binary (default: the running one)")
 	c.Flags().StringVar(&image.Version, "version-label", "", "version in the label of the image (default: that of leakrig)")
-	c.Flags().StringArrayVar(&image.Programs, "add", nil, "additional program, a `file` (repeatable)")
+	c.Flags().StringArrayVar(&image.Programs, "add", nil, "`file` of an additional program (repeatable)")
 	return c
 }

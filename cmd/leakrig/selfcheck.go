@@ -14,7 +14,7 @@ func (a *app) selfCheckCommand() *cobra.Command {
 		Long: `Run the calibration suites: leaks of known size, and healthy look-alikes. The subject counts what it
 retains, and selfcheck compares the measured sizes with that count.
 
-A leak is found if its fingerprint leaks with its size within 5 %. A look-alike must never be called
+A leak is found if its fingerprint leaks, and its measured size is within 5 %. A look-alike must never be called
 leaking, but can be inconclusive. The floor is the smallest detectable growth on this machine.
 subjects/calibration/defaults.yaml is a larger suite without bounds, which takes about an hour.`,
 		Example: `  leakrig selfcheck

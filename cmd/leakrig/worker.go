@@ -27,6 +27,6 @@ func workerCommand() *cobra.Command {
 
 // workerFlags are the flags about where workers come from.
 func workerFlags(c *cobra.Command, o *cluster.Options) {
-	c.Flags().StringVar(&o.WorkerImage, "worker-image", "", "`image` of leakrig for workers, which the nodes can pull (default on kind: built from the binary)")
-	c.Flags().StringVar(&o.WorkerRig, "worker-rig", "", "static leakrig binary for the image of workers, a `file` (default: the running one)")
+	c.Flags().StringVar(&o.WorkerImage, "worker-image", "", "`image` with leakrig for workers; the nodes must be able to pull it (default on kind: built from the binary)")
+	c.Flags().StringVar(&o.WorkerRig, "worker-rig", "", "`file` of a static leakrig binary for the image of workers (default: the running one)")
 }
