@@ -29,7 +29,7 @@ example: build ## write the example of a run into docs/examples: RUN=runs/NAME/T
 	for f in html svg markdown; do bin/leakrig report $(RUN) --format $$f --output docs/examples/$(NAME).$$(echo $$f | sed s/markdown/md/) >/dev/null || exit 1; done
 	go test -count=1 -run Examples ./reports
 
-simulate: ## the judgement's simulations at their full size, without the race detector (seconds, not minutes)
+simulate: ## the judgement's simulations at their full size, without the race detector (half an hour or more)
 	go test -tags nightly -count=1 -timeout 60m -v -run 'Alarm|Shapes|Calibration|Explained|Sustained|HintsDecide|PowerCurve' ./checks
 
 doctor: build ## tell what this machine can do, what is missing, and what to type

@@ -17,6 +17,9 @@ const (
 	// growth by the operation from growth by the largest round, such as a backlog and the memory that the runtime
 	// keeps for it.
 	shortRound, shortFactor, longFactor = 200 * time.Millisecond, 4.0, 2.25
+	// On a busy machine, the wanted rounds may not fit. Rounds then grow as long as all but one part in cheapLoad of
+	// their time goes into measuring: few operations in few rounds would show nothing.
+	cheapLoad = 4.0
 	// wantedRounds should fit into the budget for any speed of the load: fewer show no trend.
 	wantedRounds = 10
 	// confirmAgain is how many rounds go by before a decision that idling did not confirm is tried again.
@@ -245,13 +248,14 @@ func (g *growing) next(done int, margin float64) (size int, stop string) {
 		}
 		wish = min(wish, max(bears/float64(min(rest, 3)), 1))
 	}
+	cheap := min(wish, float64(g.overhead)/cheapLoad/float64(max(g.each, time.Microsecond)))
 	if rest > 1 {
 		wish = min(wish, max(fits/float64(rest), 1))
 	}
 	switch {
 	case fits < 1 || fits < float64(g.size)/2:
 		if one := g.overhead + time.Duration(g.size)*g.each; time.Until(g.deadline)-g.idle > one {
-			return g.size, "" // the rounds to come do not all fit, but this one does
+			return max(g.size, int(cheap)), "" // the rounds to come do not all fit, but this one does
 		}
 		return 0, ""
 	case fits < wish:

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,6 +72,23 @@ func TestRoundsGrowWithinTheBudget(t *testing.T) {
 				t.Errorf("%v: %d operations", each, sum)
 			}
 		})
+	}
+}
+
+// TestRoundsGrowOnABusyMachine checks that short rounds also grow if measuring takes so long that few of them fit.
+func TestRoundsGrowOnABusyMachine(t *testing.T) {
+	for each, want := range map[time.Duration][]int{30 * time.Microsecond: {10, 10, 40, 40}, 2 * time.Second: {1, 1, 1, 1}} {
+		g := growing{idle: 300 * time.Millisecond}
+		size := 1
+		for done, next := range want {
+			load := time.Duration(size) * each
+			g.measured(size, size, load, load+3*time.Second)
+			g.deadline = time.Now().Add(7 * time.Second)
+			var stop string
+			if size, stop = g.next(done+1, math.Inf(1)); size != next || stop != "" {
+				t.Errorf("%v: round %d has the size %d, want %d %s", each, done+2, size, next, stop)
+			}
+		}
 	}
 }
 

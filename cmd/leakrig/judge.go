@@ -17,7 +17,7 @@ func (a *app) judgeCommand() *cobra.Command {
 		Short: "Judge the record of a run again",
 		Long: `Judge the record of a run again, without a cluster, a network or the subject, and write verdict and
 reports into the run directory. With --scenario, use the checks of another scenario and only print the
-verdict. For a fleet, judge always only prints the verdict.
+verdict. For a fleet, judge only prints the verdict.
 
 With --ratchet, compare variants that are expected clean with a stored verdict. They fail only on leaks
 that are new or worse, so that a known leak does not hide a new one.
