@@ -56,9 +56,11 @@ const (
 	slowUnits, fewUnits, exactUnits = 1000, 300, 50
 	// A pool may also add a worker or connection now and then under any load, up to a limit such as the 100 idle
 	// connections of net/http.
-	sparePool       = 100
-	slowShare       = 1. / 3 // of the time budget
-	objectsPerEntry = 16
+	sparePool = 100
+	slowShare = 1. / 3 // of the time budget
+	// Fewer than leastOperations show nothing, unless they took leastLoaded of the time.
+	leastOperations, leastLoaded = 20, 1. / 2
+	objectsPerEntry              = 16
 	// A cache that more than half of the operations hit is not considered. Fewer new objects per operation than
 	// inlineObjects are noise.
 	fewestEntries, inlineObjects = 0.5, 0.02
@@ -483,6 +485,22 @@ func target(unit string) float64 {
 	return floorUnits
 }
 
+// hardlyLoaded reports whether a time budget went into measuring on a busy machine, instead of operations. What few fast
+// operations leave behind shows nothing. Slow operations may be few.
+func (e evidence) hardlyLoaded(operations float64) bool {
+	shots := e.Variant.Snapshots
+	if e.For == 0 || operations >= leastOperations || len(shots) == 0 {
+		return false
+	}
+	loaded := 0.0
+	for i := range shots {
+		for _, t := range shots[i].Load {
+			loaded += t.Seconds
+		}
+	}
+	return loaded < leastLoaded*shots[len(shots)-1].Time.Sub(shots[0].Time).Seconds()
+}
+
 func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 	s, unit := u.s, u.s.unit
 	p := min(s.trend(), u.longer.trend(), 0.5) * 2 // two windows
@@ -490,7 +508,7 @@ func (u *sustained) gates(e evidence, f *leak.Finding) []gate {
 	floor := u.floor()
 	decidable := max(target(unit), 0)
 	_, all := s.net()
-	ripe := e.Spent >= 1 || all >= manyEntries || e.Spent >= slowShare && all >= slowUnits
+	ripe := e.Spent >= 1 && !e.hardlyLoaded(all) || all >= manyEntries || e.Spent >= slowShare && all >= slowUnits
 	if ripe || u.chance <= s.coarse && all >= slowUnits { // it cannot be finer than it is
 		decidable = floor
 	}

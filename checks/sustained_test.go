@@ -606,3 +606,37 @@ func TestOneFloorPerUnit(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestFewOperationsAreNotClean checks that a time budget which went into measuring on a busy machine does not end in
+// clean after a few fast operations. Slow operations may be few.
+func TestFewOperationsAreNotClean(t *testing.T) {
+	for _, tt := range []struct {
+		operations int
+		each       float64 // seconds
+		want       leak.Outcome
+	}{{5, 30e-6, leak.Inconclusive}, {5, 1.5, leak.Clean}, {500, 30e-6, leak.Clean}} {
+		start := time.Unix(1e9, 0)
+		v := leak.VariantRecord{Spent: true}
+		for round := range 6 {
+			done := round * tt.operations / 5
+			shot := leak.Snapshot{
+				Round: round, Operations: done, Time: start.Add(time.Duration(round) * 2 * time.Second), Settle: leak.SettleResult{Settled: true},
+				Samples: []leak.Sample{{Probe: "heap", Values: map[string]float64{"alloc": 1_120_000 + float64(round%2)*8000}}},
+			}
+			if round > 0 {
+				n := tt.operations / 5
+				shot.Load = []leak.Tally{{Action: "operation", Attempted: n, Succeeded: n, Seconds: float64(n) * tt.each}}
+			}
+			v.Snapshots = append(v.Snapshots, shot)
+		}
+		idle := v.Snapshots[5]
+		idle.Load = nil
+		v.Idle = &idle
+		e := evidenceOf(v, 5)
+		e.For, e.Spent = 10*time.Second, 1
+		f := (&Growth{Probe: "heap"}).Check(e)
+		if f.Outcome != tt.want {
+			t.Errorf("%d operations of %g s: %s: %s", tt.operations, tt.each, f.Outcome, f.Summary)
+		}
+	}
+}
