@@ -46,7 +46,7 @@ func breakKind(t *testing.T, c *kindCluster) {
 	t.Run("pods that are deleted", func(t *testing.T) {
 		before := list(t)
 		if len(before) == 0 {
-			t.Fatal("there are no such pods")
+			t.Fatal("the cluster has no DNS server")
 		}
 		if err := down(t, leak.Part{Namespace: namespace, Selector: selector})(ctx); err != nil {
 			t.Fatal(err)

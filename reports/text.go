@@ -287,7 +287,7 @@ func (p printer) where(v view) {
 	p.line("run directory  %s", v.RunDir)
 	p.line("report         %s", path.Join(v.RunDir, rundir.HTMLFile))
 	if line, ok := v.reproduce(); ok {
-		p.line("show the leak with pprof")
+		p.line("compare the profiles with pprof")
 		p.line("  %s", line)
 	}
 }

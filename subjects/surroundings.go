@@ -36,7 +36,7 @@ type dependency struct {
 	launch leak.Launch
 	place  func(context.Context, leak.Launch) (leak.Subject, error)
 	died   func(error)
-	// mu guards the process that runs now and its target. Both are zero while a fault keeps it stopped.
+	// mu guards the program that runs now and its target. Both are zero while a fault keeps a process stopped.
 	mu     sync.Mutex
 	now    leak.Subject
 	target leak.Target

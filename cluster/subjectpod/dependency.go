@@ -17,7 +17,7 @@ import (
 )
 
 // silence is how long a connection must stay open to count as accepted: a port-forward accepts every connection, and
-// closes it if nobody listens in the pod.
+// closes it if no program in the pod listens.
 const silence = 300 * time.Millisecond
 
 // createService gives a dependency an address that it keeps when its pod is replaced.
@@ -42,14 +42,14 @@ func (p *Pod) accepts(ctx context.Context) error {
 	defer conn.Close()
 	_ = conn.SetReadDeadline(time.Now().Add(silence))
 	if _, err := conn.Read(make([]byte, 1)); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("nobody listens on port %d: %w", p.port, err)
+		return fmt.Errorf("no program listens on port %d: %w", p.port, err)
 	}
 	return nil
 }
 
 // Down ends the pod of a dependency and waits until it is gone. up starts a new one at the same address.
 func (p *Pod) Down(ctx context.Context) (up func(context.Context) error, err error) {
-	p.stop() // nobody takes its end for a crash
+	p.stop() // otherwise its end would count as a crash
 	p.tasks.Wait()
 	p.followed = false
 	up = func(ctx context.Context) error {

@@ -97,7 +97,7 @@ func TestSmoke(t *testing.T) {
 		}
 	})
 	t.Run("go tool pprof shows the same", func(t *testing.T) {
-		_, line, ok := strings.Cut(r.stdout, "show the leak with pprof\n")
+		_, line, ok := strings.Cut(r.stdout, "compare the profiles with pprof\n")
 		if !ok {
 			t.Fatal(r)
 		}
